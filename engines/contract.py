@@ -1,0 +1,172 @@
+"""What an engine is: facts that can be read without loading it, and a model that turns segments into samples.
+
+Needs only the standard library and numpy, so that the child side of a hosted engine can use it too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voices.reference import Reference
+
+CloneMode = Literal["audio", "audio+text"]
+Samples = NDArray[np.float32]
+"""float32 [n], mono, -1..1"""
+
+
+class EngineError(Exception):
+    """One stream failed; the model and its other streams go on."""
+
+
+class EngineUnavailable(Exception):  # noqa: N818 - named by situation
+    """A model couldn't be loaded; the message says why, in words for an operator."""
+
+
+class OptionError(ValueError):
+    """An option is unknown or out of range; `param` names it."""
+
+    def __init__(self, param: str, message: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinVoice:
+    voice_id: str
+    name: str
+    language: str
+    """BCP-47"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """True of an engine whatever is loaded; readable without importing its library."""
+
+    name: str
+    version: str
+    """The version of the engine's library, part of every cache key; "" while it isn't installed."""
+    extra: str | None
+    """The extra that installs it; None: part of a plain install."""
+    devices: frozenset[str]
+    """"cpu", "cuda", "mps" """
+    languages: Mapping[str, str]
+    """BCP-47 tag: the engine's own word for it. The first is the default."""
+    scripts: frozenset[str] | None = None
+    """Unicode script names whose letters can be spoken; None: any."""
+    voices: tuple[BuiltinVoice, ...]
+    """The first is the default."""
+    clones: frozenset[CloneMode] = frozenset()
+    options: type | None = None
+    """A frozen dataclass; its construction raises OptionError. None: the engine has no options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an engine's weights are and the operator's settings for it."""
+
+    path: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """True of one checkpoint, known without loading it."""
+
+    checkpoint: str
+    """Digest of what shapes the sound."""
+    sample_rate_hz: int
+    max_open: int = 1 << 30
+    """Streams that can be open at once in one model; 1: can't interleave."""
+    max_batch: int = 1
+    """Streams that one step can advance."""
+    step_s: float | None = None
+    """Audio of a typical step; None: a step makes a whole segment."""
+    speed: tuple[float, float] = (1.0, 1.0)
+    max_chars: int = 400
+    """Longest text of one request."""
+    max_sentences: int = 0
+    """0: no limit"""
+    grows: bool = False
+    """A stream takes more text while it speaks."""
+    exact_words: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One segment to speak."""
+
+    text: str
+    """Speakable: no markup."""
+    language: str
+    """A key of Info.languages."""
+    voice: str
+    speed: float = 1.0
+    seed: int = 0
+    options: Any = None
+    """An instance of Info.options, or None."""
+    last: bool = True
+    """False: `extend` will bring more text (only where Facts.grows)."""
+
+
+Word = tuple[int, int, int, int]
+"""(start_char, end_char, start_sample, end_sample): offsets into Request.text, samples from the stream's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    samples: Samples
+    words: tuple[Word, ...] = ()
+    """Words whose times became known with this chunk; only where Facts.exact_words."""
+    last: bool = False
+
+
+P = TypeVar("P")
+S = TypeVar("S")
+
+
+class Model(Protocol[P, S]):
+    """A loaded checkpoint. Every method is called by the thread that loaded it."""
+
+    def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
+        """Compute a prompt once per checkpoint, as safetensors or JSON; slow."""
+        ...
+
+    def restore(self, prompt: bytes) -> P: ...
+
+    def start(self, request: Request, prompt: P | None) -> S:
+        """Open a stream; makes no audio. Raises EngineError."""
+        ...
+
+    def extend(self, stream: S, text: str, last: bool) -> None:
+        """More text for a stream whose request had last=False."""
+        ...
+
+    def step(self, streams: Sequence[S]) -> Sequence[Chunk | EngineError]:
+        """Advance 1..max_batch open streams, any subset each time; one result each, a bad one fails alone."""
+        ...
+
+    def close(self, stream: S) -> None:
+        """Between any two steps; idempotent; leaves no trace in other streams."""
+        ...
+
+    def unload(self) -> None:
+        """Give the memory back; the model isn't used afterwards."""
+        ...
+
+
+class Engine(Protocol):
+    """What a module of this package offers as `engine`. Importing it doesn't import the engine's library."""
+
+    @property
+    def info(self) -> Info: ...
+
+    def identify(self, source: Source) -> Facts:
+        """Cheap: reads at most a few files. Raises EngineUnavailable."""
+        ...
+
+    def load(self, source: Source, device: str) -> Model[Any, Any]:
+        """Called by the thread that will own the model. Raises EngineUnavailable."""
+        ...
