@@ -1,0 +1,76 @@
+# The one door. Every target makes what it needs in .venv; a second run finds it there.
+#
+#   make run                 serve on 127.0.0.1:8080; make run ARGS="--port 9001" passes flags on
+#   make check               format, lint, types, import contracts, dependencies
+#   make test                check, then every test, those with a real voice and a real browser included
+#   make bench, make soak    measure; load for a long time with faults mixed in
+#   make format              rewrite the code in the project's format
+
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+ARGS ?=
+TEST_ARGS ?=
+
+CODE := protocol engines residency voices pcm_cache web_demo ws_server saystream tests bench examples
+OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c '$(OLD_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
+
+.PHONY: run check test format bench soak clean
+.DEFAULT_GOAL := run
+.DELETE_ON_ERROR:
+
+run: $(STAMPS)/run
+	exec $(BIN)/saystream serve $(ARGS)
+
+check: $(STAMPS)/test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+# The quick tests share the cores; those that listen, look or load a machine have it to themselves.
+test: check $(STAMPS)/programs
+	$(BIN)/python -m pytest -q -n 2 -m "not real_voice and not browser and not alone" $(TEST_ARGS)
+	$(BIN)/python -m pytest -q -m "real_voice or browser or alone" $(TEST_ARGS)
+
+format: $(STAMPS)/test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMPS)/test
+	$(BIN)/python -m bench $(ARGS)
+
+soak: $(STAMPS)/test
+	$(BIN)/python -m bench soak $(ARGS)
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Some systems ship Python without what `python -m venv` needs to put pip into it; their own pip can do it then.
+$(STAMPS)/venv:
+	@test -n "$(PYTHON)" || { echo "saystream needs Python 3.11 or newer; none was found. Name one: make PYTHON=/path/to/python3.12"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+		echo "making $(VENV) with $(PYTHON)"; \
+		$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
+		|| { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install -q pip; } \
+		|| { echo "$(PYTHON) can't make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv python3-pip"; exit 1; }; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: pyproject.toml $(STAMPS)/venv
+	@echo "installing saystream into $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable .
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/run
+	@echo "installing the test tools into $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group test
+	@touch $@
+
+$(STAMPS)/programs: tests/install-programs $(STAMPS)/venv
+	@tests/install-programs
+	@touch $@
