@@ -31,13 +31,13 @@ def test_f32le_is_the_sample_itself_within_full_scale() -> None:
 
 
 @given(st.lists(st.floats(-1.25, 1.25, width=32), max_size=200))
-def test_s16le_agrees_with_libsndfile(values: list[float]) -> None:
+def test_s16le_agrees_with_libsndfile_which_rounds_down_from_a_scale_of_32768(values: list[float]) -> None:
     file = io.BytesIO()
     soundfile.write(file, floats(*values), 8000, format="RAW", subtype="PCM_16", endian="LITTLE")
     theirs = np.frombuffer(file.getvalue(), "<i2").astype(int)
     ours = np.frombuffer(encode(floats(*values), "s16le"), "<i2").astype(int)
     assert len(ours) == len(theirs)
-    assert np.all(np.abs(ours - theirs) <= 1)
+    assert np.all(np.abs(ours - theirs) <= 2)
 
 
 @pytest.mark.parametrize("audio_format", ["s16le", "f32le", "mulaw", "alaw"])
