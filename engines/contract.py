@@ -91,6 +91,8 @@ class Facts:
     """0: no limit"""
     grows: bool = False
     """A stream takes more text while it speaks."""
+    sampling: bool = False
+    """Another seed gives another delivery, so a take that went wrong is worth a second one."""
     exact_words: bool = False
 
 
@@ -112,7 +114,8 @@ class Request:
 
 
 Word = tuple[int, int, int, int]
-"""(start_char, end_char, start_sample, end_sample): offsets into Request.text, samples from the stream's start."""
+"""(start_char, end_char, start_sample, end_sample): offsets into Request.text, samples from the stream's
+start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Model(Protocol[P, S]):
     def restore(self, prompt: bytes) -> P: ...
 
     def start(self, request: Request, prompt: P | None) -> S:
-        """Open a stream; makes no audio. Raises EngineError."""
+        """Open a stream; makes no audio. Raises EngineError, or OptionError where a setting forbids an option."""
         ...
 
     def extend(self, stream: S, text: str, last: bool) -> None:

@@ -1,0 +1,309 @@
+"""The embedded default: hibari, English, 8 MB of weights in its wheel, 145x real time on one CPU thread."""
+
+import gc
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Never
+
+import numpy as np
+
+from engines.contract import (
+    BuiltinVoice,
+    Chunk,
+    CloneMode,
+    EngineError,
+    EngineUnavailable,
+    Facts,
+    Info,
+    Request,
+    Source,
+    Word,
+)
+from engines.onnx_outputs import input_of, with_int64_output
+from voices.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hibari import Hibari
+
+    from engines.hibari_signal import WindowedSynth
+    from engines.hibari_text import Reader, Utterable
+
+_SAMPLE_RATE_HZ = 24000
+_WINDOW_FRAMES = (24, 96, 192)
+"""Frames of 12.5 ms: 0.3 s, then 1.2 s, then 2.4 s each. Smaller ones cost more and nobody waits for them."""
+_UNIT_SAMPLES = 600
+"""The network's durations count 25 ms."""
+_VOICE_POLL_S = 0.01
+_VOICE_WAIT_S = 30.0
+_BUNDLED = "heart"
+_VOICES = (
+    BuiltinVoice(_BUNDLED, "Heart", "en-US"),
+    BuiltinVoice("kore", "Kore", "en-US"),
+    BuiltinVoice("fenrir", "Fenrir", "en-US"),
+    BuiltinVoice("emma", "Emma", "en-GB"),
+    BuiltinVoice("fable", "Fable", "en-GB"),
+)
+
+
+def _installed_version() -> str:
+    try:
+        return version("hibari-tts")
+    except PackageNotFoundError:
+        return ""
+
+
+class HibariEngine:
+    """Settings: `voices`, names to fetch and load at start; the others load when they are first used.
+
+    `Source.path` replaces the bundled voice's network by another export of it.
+    """
+
+    @property
+    def info(self) -> Info:
+        return Info(
+            name="hibari",
+            version=_installed_version(),
+            extra=None,
+            devices=frozenset({"cpu"}),
+            languages={"en-US": "en-US", "en-GB": "en-GB", "en": "en-US"},
+            scripts=frozenset({"Latin"}),
+            voices=_VOICES,
+        )
+
+    def identify(self, source: Source) -> Facts:
+        digest = hashlib.sha256(self.info.version.encode())
+        for voice, known in sorted(_registry().items()):
+            own = source.path if voice == _BUNDLED else None
+            digest.update(f"{voice} {known['sha256'] if own is None else _sha256(own)}\n".encode())
+        return Facts(
+            checkpoint=digest.hexdigest()[:32],
+            sample_rate_hz=_SAMPLE_RATE_HZ,
+            step_s=1.2,
+            speed=(0.5, 2.0),
+            max_chars=400,
+            exact_words=True,
+        )
+
+    def load(self, source: Source, device: str) -> "HibariModel":
+        if device != "cpu":
+            raise EngineUnavailable(f"hibari runs on the CPU, not on {device!r}")
+        model = HibariModel(source.path)
+        for name in source.settings.get("voices", ()):
+            model.fetch(name)
+        return model
+
+
+engine = HibariEngine()
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    library: "Hibari"
+    reader: "Reader"
+
+
+class _Fetch:
+    """Gets and loads one voice in a thread of its own, so that a slow hub holds up nobody else's speech."""
+
+    def __init__(self, name: str) -> None:
+        self.give_up_s = monotonic() + _VOICE_WAIT_S
+        self.voice: _Voice | None = None
+        self.failure: str | None = None
+        self._name = name
+        self._thread = threading.Thread(target=self._run, name=f"hibari {name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.voice = _load_voice(self._name, None)
+        except Exception as error:  # noqa: BLE001 - the edge of this thread: whatever it is, its waiters hear of it
+            self.failure = str(error) or repr(error)
+
+    def wait(self, wait_s: float) -> bool:
+        """Whether it is over."""
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+
+@dataclass(slots=True, eq=False)
+class HibariStream:
+    request: Request
+    voice: _Voice | None = None
+    fetch: _Fetch | None = None
+    pending: "Iterator[Utterable] | None" = None
+    upcoming: "Utterable | None" = None
+    synth: "WindowedSynth | None" = None
+    noise: np.random.Generator | None = None
+    windows: int = 0
+    made_samples: int = 0
+    over: bool = False
+
+
+class HibariModel:
+    """One network for each voice that was used. Streams share nothing that changes: any number can be open."""
+
+    def __init__(self, path: str | None) -> None:
+        try:
+            self._voices = {_BUNDLED: _load_voice(_BUNDLED, path)}
+        except Exception as error:
+            raise EngineUnavailable(f"hibari couldn't be loaded: {error}") from error
+        self._fetches: dict[str, _Fetch] = {}
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        stream = self.start(Request(text="Warm up, quickly.", language="en-US", voice=_BUNDLED), None)
+        while not stream.over:
+            self.step([stream])
+
+    def fetch(self, name: str) -> None:
+        """Begin to load a voice, unless it is there or on its way."""
+        if name not in self._voices and name not in self._fetches:
+            self._fetches[name] = _Fetch(name)
+
+    def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
+        raise EngineError(f"hibari clones no voices ({mode}, {reference.samples.size} samples)")
+
+    def restore(self, prompt: bytes) -> Never:
+        raise EngineError(f"hibari has no prompts ({len(prompt)} bytes)")
+
+    def start(self, request: Request, prompt: None) -> HibariStream:
+        del prompt
+        if request.voice not in _registry():
+            raise EngineError(f"hibari has no voice {request.voice!r}")
+        stream = HibariStream(request, noise=np.random.default_rng(request.seed))
+        stream.voice = self._voices.get(request.voice)
+        if stream.voice is None:
+            self.fetch(request.voice)
+            stream.fetch = self._fetches[request.voice]
+        return stream
+
+    def extend(self, stream: HibariStream, text: str, last: bool) -> None:
+        raise EngineError(
+            f"hibari's streams don't grow ({stream.request.voice}, {len(text)} characters, {last=})"
+        )
+
+    def step(self, streams: Sequence[HibariStream]) -> Sequence[Chunk | EngineError]:
+        return [self._advance(stream) for stream in streams]
+
+    def close(self, stream: HibariStream) -> None:
+        stream.over = True
+        stream.voice = stream.fetch = stream.pending = stream.upcoming = stream.synth = None
+
+    def unload(self) -> None:
+        self._voices.clear()
+        self._fetches.clear()
+        gc.collect()
+
+    def _advance(self, stream: HibariStream) -> Chunk | EngineError:
+        if stream.over:
+            return EngineError("the stream has ended")
+        try:
+            if stream.voice is None and not self._await_voice(stream):
+                return Chunk(np.zeros(0, np.float32))
+            return self._speak(stream)
+        except EngineError as error:
+            stream.over = True
+            return error
+
+    def _await_voice(self, stream: HibariStream) -> bool:
+        """Waits a moment, so that a lane with nothing else to do doesn't spin; a loaded voice is kept."""
+        fetch = stream.fetch
+        if fetch is None:
+            raise EngineError("the stream has ended")
+        name = stream.request.voice
+        if not fetch.wait(_VOICE_POLL_S):
+            if monotonic() > fetch.give_up_s:
+                raise EngineError(f"hibari's voice {name!r} is still being fetched; try again later")
+            return False
+        self._fetches.pop(name, None)
+        if fetch.voice is None:
+            raise EngineError(f"hibari's voice {name!r} couldn't be loaded: {fetch.failure}")
+        stream.voice = self._voices.setdefault(name, fetch.voice)
+        return True
+
+    def _speak(self, stream: HibariStream) -> Chunk:
+        if stream.voice is None:
+            raise EngineError("the stream has no voice")
+        if stream.pending is None:
+            stream.pending = stream.voice.reader.read(stream.request.text)
+            stream.upcoming = next(stream.pending, None)
+        if stream.synth is not None:
+            return self._next_window(stream, ())
+        if stream.upcoming is None:
+            stream.over = True
+            return Chunk(np.zeros(0, np.float32), last=True)
+        words = self._run_network(stream, stream.upcoming)
+        stream.upcoming = next(stream.pending, None)
+        return self._next_window(stream, words)
+
+    def _run_network(self, stream: HibariStream, utterable: "Utterable") -> tuple[Word, ...]:
+        from engines.hibari_signal import Spectrum, WindowedSynth
+
+        if stream.voice is None or stream.noise is None:
+            raise EngineError("the stream has no voice")
+        feed = {
+            "ids": np.asarray([utterable.ids], np.int64),
+            "speed": np.asarray([stream.request.speed], np.float32),
+        }
+        *parts, units = stream.voice.library.sess.run(None, feed)
+        stream.synth = WindowedSynth(Spectrum(*(part[0] for part in parts)), stream.noise)
+        starts = np.concatenate(([0], np.cumsum(units))) * _UNIT_SAMPLES + stream.made_samples
+        return tuple(
+            (word.start_char, word.end_char, int(starts[word.first_id]), int(starts[word.end_id]))
+            for word in utterable.words
+        )
+
+    def _next_window(self, stream: HibariStream, words: tuple[Word, ...]) -> Chunk:
+        synth = stream.synth
+        if synth is None:
+            raise EngineError("the stream has nothing to speak")
+        frames = _WINDOW_FRAMES[min(stream.windows, len(_WINDOW_FRAMES) - 1)]
+        left = synth.frames - synth.taken_frames
+        samples = synth.take(left if left < 1.5 * frames else frames)
+        stream.windows += 1
+        stream.made_samples += samples.size
+        if synth.taken_frames == synth.frames:
+            stream.synth = None
+            stream.over = stream.upcoming is None
+        return Chunk(samples, words, last=stream.over)
+
+
+@cache
+def _registry() -> dict[str, dict[str, Any]]:
+    """The library's voices by name, as its own file describes them."""
+    try:
+        from hibari.voices import VOICES
+    except ImportError as error:
+        raise EngineUnavailable(f"hibari couldn't be imported: {error}") from error
+    voices: dict[str, dict[str, Any]] = VOICES
+    return voices
+
+
+@cache
+def _sha256(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise EngineUnavailable(f"{path} can't be read: {error.strerror}") from error
+
+
+def _load_voice(name: str, path: str | None) -> _Voice:
+    """Fetches the voice's network if it isn't in the library's cache; raises what the library raises."""
+    from hibari import Hibari
+    from hibari.voices import voice_path
+
+    from engines.hibari_text import Reader
+
+    network = Path(path or voice_path(name)).read_bytes()
+    durations = input_of(network, "CumSum")
+    library = Hibari(voice=name, model=with_int64_output(network, durations), threads=1)
+    return _Voice(library, Reader(library.g2p, library.vocab))

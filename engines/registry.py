@@ -1,0 +1,51 @@
+"""Engines by name: ours and those that other distributions bring, imported on demand."""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from engines.contract import Engine, EngineUnavailable
+
+ENTRY_POINT_GROUP = "saystream.engines"
+_OURS = ("hibari", "tone")
+"""Each the name of a module of this package that offers `engine`; the first is the default."""
+
+
+class UnknownEngine(LookupError):  # noqa: N818 - named by situation
+    """No engine has this name; `name` is the one asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no engine {name!r}; there are: {', '.join(names())}")
+        self.name = name
+
+
+def names() -> list[str]:
+    """Ours first, then those found through the entry point group `saystream.engines`; nothing is imported."""
+    theirs = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return [*_OURS, *sorted(theirs.difference(_OURS))]
+
+
+def describe(name: str) -> Engine:
+    """The engine whether or not its library is installed, for its `info` alone. Raises UnknownEngine."""
+    if name in _OURS:
+        engine: Engine = import_module(f"engines.{name}").engine
+        return engine
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        found: Engine = entry.load()
+        return found
+    raise UnknownEngine(name)
+
+
+def missing(engine: Engine) -> str | None:
+    """The command that installs the engine's library; None: it is installed."""
+    if engine.info.version:
+        return None
+    extra = f"[{engine.info.extra}]" if engine.info.extra else ""
+    return f"pip install 'saystream{extra}'"
+
+
+def find(name: str) -> Engine:
+    """An engine that can be loaded. Raises UnknownEngine, or EngineUnavailable with a command that helps."""
+    engine = describe(name)
+    if (command := missing(engine)) is not None:
+        raise EngineUnavailable(f"the library of engine {name!r} isn't installed: {command}")
+    return engine
