@@ -1,6 +1,6 @@
 # The one door. Every target makes what it needs in .venv; a second run finds it there.
 #
-#   make run                 serve on 127.0.0.1:8080; make run ARGS="--port 9001" passes flags on
+#   make run                 serve on 127.0.0.1:8765; make run ARGS="--port 9001" passes flags on
 #   make check               format, lint, types, import contracts, dependencies
 #   make test                check, then every test, those with a real voice and a real browser included
 #   make bench, make soak    measure; load for a long time with faults mixed in
