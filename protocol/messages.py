@@ -16,6 +16,9 @@ Markup = Literal["markdown", "plain"]
 DoneReason = Literal["complete", "cancelled", "replaced", "failed", "timeout"]
 ByeReason = Literal["idle", "draining", "policy"]
 Ms = Annotated[float, Meta(ge=0, le=1e9)]
+Tag = Annotated[str, Meta(max_length=128)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Mark = Tag | Int64
 
 
 class _Message(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -42,7 +45,7 @@ class Open(_Message, frozen=True, tag="open"):
     markup: Markup = "markdown"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     options: dict[str, Any] | None = None
-    tag: Annotated[str, Meta(max_length=128)] | None = None
+    tag: Tag | None = None
     replaces: Id | None = None
     replaced_played_ms: Ms | None = None
 
@@ -54,7 +57,7 @@ class Text(_Message, frozen=True, tag="text"):
 
 class Flush(_Message, frozen=True, tag="flush"):
     id: Id
-    mark: Annotated[str, Meta(max_length=128)] | int | None = None
+    mark: Mark | None = None
 
 
 class End(_Message, frozen=True, tag="end"):
@@ -77,7 +80,7 @@ class Played(_Message, frozen=True, tag="played"):
 
 
 class Ping(_Message, frozen=True, tag="ping"):
-    t: float | int | str | UnsetType = UNSET
+    t: float | Int64 | str | UnsetType = UNSET
 
 
 ClientMessage = Open | Text | Flush | End | Cancel | CancelAll | Played | Ping
@@ -210,7 +213,7 @@ class Error(_Message, frozen=True, tag="error"):
 
 
 class Pong(_Message, frozen=True, tag="pong"):
-    t: float | int | str | UnsetType = UNSET
+    t: float | Int64 | str | UnsetType = UNSET
 
 
 class Bye(_Message, frozen=True, tag="bye"):

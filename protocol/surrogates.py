@@ -5,7 +5,15 @@ import re
 REPLACEMENT = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_MAY_HOLD = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _HIGH_FIRST, _HIGH_LAST = "\ud800", "\udbff"
+
+
+def has_surrogates(json_text: str) -> bool:
+    """Whether one can come out of a JSON text, written as itself or escaped."""
+    if json_text.isascii() and "\\u" not in json_text:
+        return False
+    return _MAY_HOLD.search(json_text) is not None
 
 
 def mend(text: str) -> str:
