@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from engines.hibari_text import Reader, Utterable
 
 _SAMPLE_RATE_HZ = 24000
-_WINDOW_FRAMES = (24, 96, 192)
-"""Frames of 12.5 ms: 0.3 s, then 1.2 s, then 2.4 s each. Smaller ones cost more and nobody waits for them."""
+_WINDOW_FRAMES = (48, 96, 192)
+"""Frames of 12.5 ms: 0.6 s (about half of it the silence before the first word), then 1.2 s, then 2.4 s each:
+smaller ones cost more and nobody waits for them."""
 _UNIT_SAMPLES = 600
 """The network's durations count 25 ms."""
 _VOICE_POLL_S = 0.01

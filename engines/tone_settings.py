@@ -1,0 +1,92 @@
+"""What an operator and a client can ask of the synthetic engine."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+from engines.contract import EngineUnavailable, OptionError, Source
+
+Fault = Literal[
+    "nan",
+    "beyond",
+    "nothing",
+    "collapse",
+    "raise",
+    "raise_at_start",
+    "stall",
+    "runaway",
+    "silence_inside",
+    "silent_tail",
+]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToneOptions:
+    """Of one request. Faults need the operator's setting `faults`."""
+
+    fault: Fault | None = None
+    at_step: int = 0
+    """The step at which it happens, from 0."""
+    only_seed: int | None = None
+    """The fault is in the take with this seed alone; None: in every take."""
+    stall_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.fault is not None and self.fault not in FAULTS:
+            raise OptionError("fault", f"must be one of {', '.join(FAULTS)}")
+        if type(self.at_step) is not int or self.at_step < 0:
+            raise OptionError("at_step", "must be a whole number from 0")
+        if self.only_seed is not None and type(self.only_seed) is not int:
+            raise OptionError("only_seed", "must be a whole number")
+        if type(self.stall_s) not in {int, float} or not 0 <= self.stall_s <= 600:
+            raise OptionError("stall_s", "must be 0 to 600")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToneSettings:
+    """Of the whole engine; `from_source` names what is wrong with them."""
+
+    cost: float = 0.0
+    """Compute seconds per second of audio, spent asleep; the streams of a batch share it."""
+    first_step_s: float = 0.0
+    """Additional compute seconds of a stream's first step."""
+    step_ms: float | None = None
+    """Audio of a step; None: a step makes the whole segment."""
+    max_batch: int = 1
+    max_open: int = 1 << 30
+    grows: bool = False
+    sampling: bool = False
+    sample_rate_hz: int = 24000
+    load_s: float = 0.0
+    faults: bool = False
+    """Clients may ask for faults."""
+    fails_to_load: bool = False
+    fails_to_unload: bool = False
+
+    @classmethod
+    def from_source(cls, source: Source) -> Self:
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(source.settings) - known):
+            raise EngineUnavailable(f"tone has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        return cls(**source.settings)
+
+    def __post_init__(self) -> None:
+        for name, low, high in _BOUNDS:
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise EngineUnavailable(f"tone's setting {name} is {value!r}; it must be {low} to {high}")
+        if self.step_ms is not None and not 1 <= self.step_ms <= 60_000:
+            raise EngineUnavailable(f"tone's setting step_ms is {self.step_ms!r}; it must be 1 to 60000")
+        for name in ("grows", "sampling", "faults", "fails_to_load", "fails_to_unload"):
+            if not isinstance(getattr(self, name), bool):
+                raise EngineUnavailable(f"tone's setting {name} must be true or false")
+
+
+_BOUNDS = (
+    ("cost", 0, 100),
+    ("first_step_s", 0, 60),
+    ("max_batch", 1, 1024),
+    ("max_open", 1, 1 << 30),
+    ("sample_rate_hz", 8000, 48000),
+    ("load_s", 0, 600),
+)
