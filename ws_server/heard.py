@@ -1,0 +1,116 @@
+"""How much of the client's own text a listener has heard."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import regex
+
+from protocol import messages as wire
+from residency.clock import PlayoutClock
+from ws_server.text.segment import TextSegment
+
+# A script written without spaces has no words that white space could tell; its letters stand for them.
+_WORD = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*|[^\s\p{Han}]+"
+)
+
+WordTime = tuple[int, int, int, int]
+"""(start_char, end_char, start_sample, end_sample): the client's text; samples at the output rate, from the
+segment's start."""
+
+NOT_SENT = 1 << 62
+
+
+@dataclass(slots=True)
+class SpokenSegment:
+    """A segment whose audio is going out."""
+
+    segment: TextSegment
+    samples: int
+    """At the output rate; an estimate until `complete`."""
+    text_s: float
+    """Arrival of its first character; like the next two, on the monotonic clock."""
+    cut_s: float
+    step_s: float = math.inf
+    """When its first step started."""
+    at_sample: int = NOT_SENT
+    """On the utterance's clock."""
+    complete: bool = False
+    word_times: list[WordTime] = field(default_factory=list)
+    """Only where the engine gave them."""
+
+
+def words_of(segment: TextSegment) -> list[tuple[int, int]]:
+    """(start_char, end_char) of each spoken word, in the client's text."""
+    source = segment.source_chars
+    return [(source[m.start()], source[m.end() - 1] + 1) for m in _WORD.finditer(segment.speakable)]
+
+
+def estimated_word_times(segment: TextSegment, samples: int) -> list[WordTime]:
+    """Word times in proportion to the letters spoken; `samples` is the segment's (estimated) length."""
+    letters = len(segment.speakable)
+    source = segment.source_chars
+    return [
+        (
+            source[m.start()],
+            source[m.end() - 1] + 1,
+            samples * m.start() // letters,
+            samples * m.end() // letters,
+        )
+        for m in _WORD.finditer(segment.speakable)
+    ]
+
+
+def heard_until(spoken: Sequence[SpokenSegment], played_samples: int) -> int:
+    """The end of the last word whose audio has wholly been heard (`end_char`); 0 if there is none."""
+    end_char = 0
+    for piece in spoken:
+        if played_samples <= piece.at_sample:
+            break
+        end_char = max(end_char, _heard_within(piece, played_samples - piece.at_sample))
+    return end_char
+
+
+def _heard_within(piece: SpokenSegment, played_samples: int) -> int:
+    if piece.complete and played_samples >= piece.samples:
+        return piece.segment.end_char
+    if piece.word_times:
+        return max(
+            (end for _, end, _, end_sample in piece.word_times if end_sample <= played_samples), default=0
+        )
+    # Samples say nothing exact about characters here, so a word that is only nearly over isn't counted.
+    reached = len(piece.segment.speakable) * min(played_samples / max(piece.samples, 1), 1.0)
+    source = piece.segment.source_chars
+    ends = [m.end() for m in _WORD.finditer(piece.segment.speakable) if m.end() <= reached]
+    return source[ends[-1] - 1] + 1 if ends else 0
+
+
+class Recording:
+    """What was said, and when it was heard: outlives the utterance for its receipt."""
+
+    def __init__(self, clock: PlayoutClock, rate_hz: int, *, exact_words: bool) -> None:
+        self.clock = clock
+        self.rate_hz = rate_hz
+        self.segments: list[SpokenSegment] = []
+        self._exact_words = exact_words
+
+    def segment_at(self, at_sample: int) -> SpokenSegment | None:
+        """The one that a frame at that position belongs to."""
+        return next((piece for piece in reversed(self.segments) if piece.at_sample <= at_sample), None)
+
+    def heard(
+        self, played_ms: float | None, now_s: float, all_samples: int | None, chars: int
+    ) -> wire.HeardText:
+        """`all_samples`: the utterance's length if it is complete, else None."""
+        sent_s = self.clock.sent_s
+        if sent_s == 0:
+            return wire.HeardText(end_char=0, exact=True, played_ms=0)
+        played_s = self.clock.playhead_s(now_s) if played_ms is None else min(played_ms / 1000, sent_s)
+        played_samples = round(played_s * self.rate_hz)
+        whole = all_samples is not None and played_samples >= all_samples
+        return wire.HeardText(
+            end_char=chars if whole else heard_until(self.segments, played_samples),
+            exact=self._exact_words and (played_ms is not None or self.clock.reported),
+            played_ms=round(played_s * 1000, 3),
+        )

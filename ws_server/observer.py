@@ -1,0 +1,110 @@
+"""Turns what happens to utterances and connections into log lines and metrics."""
+
+from typing import TYPE_CHECKING
+
+from protocol import messages as wire
+from ws_server.log import Log
+from ws_server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from ws_server.session import Session
+    from ws_server.utterance import Utterance
+
+
+class Observer:
+    def __init__(self, metrics: Metrics, log: Log) -> None:
+        self._metrics = metrics
+        self._log = log
+
+    def connection_opened(self, session: str, peer: str, key: str) -> None:
+        self._metrics.connection_opened()
+        self._log.info("connected", session=session, peer=peer, key=key)
+
+    def connection_closed(self, session: str, peer: str, *, lasted_s: float, code: int | None) -> None:
+        self._log.info("disconnected", session=session, peer=peer, lasted_s=round(lasted_s, 3), code=code)
+
+    def connection_refused(self, peer: str, status: int, code: str) -> None:
+        self._metrics.connection_refused(status)
+        self._log.info("refused", peer=peer, status=status, code=code)
+
+    def utterance_opened(self, session: "Session", utterance: "Utterance") -> None:
+        """Nothing yet: its end says everything, and a line at both would say it twice."""
+
+    def utterance_refused(self, session: "Session", opened: wire.Open, error: wire.Error) -> None:
+        self._metrics.error(error.code)
+        self._log.info(
+            "utterance refused",
+            session=session.name,
+            id=opened.id,
+            tag=opened.tag,
+            code=error.code,
+            param=error.param,
+            why=error.message,
+        )
+
+    def utterance_done(self, session: "Session", utterance: "Utterance", done: wire.Done) -> None:
+        stats = done.stats
+        if utterance.error_code is not None:
+            self._metrics.error(utterance.error_code)
+        if done.reason in ("cancelled", "replaced"):
+            self._metrics.cancel()
+        if stats.ttfa_ms is not None:
+            parts_ms = {
+                "cut": stats.cut_ms,
+                "wait": stats.wait_ms,
+                "engine": stats.engine_ms,
+                "send": stats.send_ms,
+            }
+            parts_s = {part: None if ms is None else ms / 1000 for part, ms in parts_ms.items()}
+            self._metrics.first_audio(stats.ttfa_ms / 1000, parts_s)
+        self._count(session, utterance, reason=done.reason, chars=done.chars, audio_ms=stats.audio_ms)
+        self._log.info(
+            "done",
+            session=session.name,
+            id=done.id,
+            tag=done.tag,
+            key=session.identity.name,
+            engine=utterance.plan.engine,
+            voice=utterance.plan.voice,
+            reason=done.reason,
+            code=utterance.error_code,
+            chars=done.chars,
+            heard_char=None if done.heard is None else done.heard.end_char,
+            gaps={cause: len(lengths_s) for cause, lengths_s in utterance.tally.gaps.items()} or None,
+            **{name: getattr(stats, name) for name in stats.__struct_fields__ if name != "gaps"},
+        )
+
+    def utterance_dropped(self, session: "Session", utterance: "Utterance") -> None:
+        """Its connection is gone."""
+        self._metrics.cancel()
+        audio_ms = utterance.outgoing.taken_samples / utterance.plan.sample_rate_hz * 1000
+        self._count(session, utterance, reason="dropped", chars=utterance.chars, audio_ms=audio_ms)
+        self._log.info(
+            "dropped",
+            session=session.name,
+            id=utterance.id,
+            tag=utterance.opened.tag,
+            key=session.identity.name,
+            chars=utterance.chars,
+            audio_ms=round(audio_ms, 3),
+        )
+
+    def _count(
+        self, session: "Session", utterance: "Utterance", *, reason: str, chars: int, audio_ms: float
+    ) -> None:
+        tally = utterance.tally
+        metrics = self._metrics
+        metrics.queue_wait(tally.queue_s)
+        metrics.segments(tally.segments, tally.forced_cuts)
+        for cause, lengths_s in tally.gaps.items():
+            for length_s in lengths_s:
+                metrics.gap(cause, length_s)
+        metrics.utterance(
+            reason=reason,
+            key=session.identity.name,
+            engine=utterance.plan.engine,
+            chars=chars,
+            audio_s=audio_ms / 1000,
+            compute_s=tally.compute_s,
+            unspoken=tally.unspoken_chars,
+        )

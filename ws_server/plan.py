@@ -1,0 +1,41 @@
+"""What an `open` was resolved to: everything that an utterance needs to know about its engine and its output."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engines.contract import Facts
+from protocol.errors import ErrorCode
+from protocol.messages import Format
+from ws_server.text import SegmentRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    unit: str
+    """Residency's name for what is loaded."""
+    engine: str
+    voice: str
+    language: str
+    """BCP-47, a key of Info.languages."""
+    facts: Facts
+    scripts: frozenset[str] | None
+    options: Any
+    """An instance of Info.options, or None."""
+    seed: int
+    speed: float
+    format: Format
+    sample_rate_hz: int
+    """Of the output."""
+    rules: SegmentRules
+    total_chars: int
+    """The server's limit, or the token's."""
+
+
+class Refusal(Exception):  # noqa: N818 - a plain answer to a client, not a fault of ours
+    """An `open` that can't be served. The fields are those of the wire's `error`."""
+
+    def __init__(self, code: ErrorCode, message: str, *, param: str | None = None, value: Any = None) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.param = param
+        self.value = value

@@ -1,0 +1,487 @@
+"""One utterance: text in, cut into jobs, chunks out in order, exactly one `done`."""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import regex
+from residency.dispatcher import Dispatcher
+
+from engines.contract import Request, Samples, Word
+from protocol import messages as wire
+from protocol.errors import make_error
+from protocol.limits import Limits
+from residency.listener import Listener, ListenerSpec, StepTiming
+from ws_server.audio.framer import Framer
+from ws_server.errors import error_of
+from ws_server.heard import Recording, SpokenSegment, WordTime, estimated_word_times
+from ws_server.outgoing import Ending, FlushMark, Outgoing, Piece, SegmentStart, WordTimes
+from ws_server.plan import Plan
+from ws_server.tally import Tally, gap_cause
+from ws_server.text import TextPath, unspoken_chars
+from ws_server.text.segment import TextSegment
+
+_SPEECH_CHARS_PER_S = 15.0
+"""English read aloud; only used for the length of a segment that isn't made yet."""
+_FORCE_MARGIN_S = 0.15
+"""How long before the listener runs dry a cut is forced: a step's jitter, and the way to the socket."""
+_SAYABLE = regex.compile(r"[\p{L}\p{N}]")
+
+
+class Owner(Protocol):
+    """The connection that an utterance belongs to."""
+
+    def changed(self) -> None:
+        """There may be something to send."""
+        ...
+
+    def finished(self, utterance: "Utterance", messages: Sequence[wire.ServerMessage]) -> None:
+        """It ended before its audio did; `messages` are its last."""
+        ...
+
+
+@dataclass(slots=True)
+class _Job:
+    number: int
+    spoken: SpokenSegment
+    index: int
+    engine_samples: int = 0
+
+
+class Utterance:
+    """Lives on the event loop. Its owner takes what it has to send from `outgoing`."""
+
+    def __init__(
+        self,
+        opened: wire.Open,
+        plan: Plan,
+        *,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        owner: Owner,
+        client: str,
+        connection: str,
+        replaces: Listener | None,
+        blocked: bool,
+        now_s: float,
+    ) -> None:
+        self.id = opened.id
+        self.plan = plan
+        self.opened = opened
+        self.tally = Tally(now_s)
+        self.ending = False
+        """True once its `done` is on the way: nothing changes it any more, except that `complete` can still
+        become something worse until it is sent."""
+        self.reason: wire.DoneReason | None = None
+        self.error_code: str | None = None
+        self.outgoing = Outgoing(
+            opened.id,
+            Framer(
+                engine_rate_hz=plan.facts.sample_rate_hz,
+                output_rate_hz=plan.sample_rate_hz,
+                format=plan.format,
+                frame_ms=opened.frame_ms,
+            ),
+            slice_samples=plan.facts.sample_rate_hz // 5,
+        )
+        lead_ms = limits.lead_ms_default if opened.lead_ms is None else opened.lead_ms
+        self.lead_s = math.inf if lead_ms == 0 else min(lead_ms, limits.lead_ms) / 1000
+        self._cushion_s = (limits.cushion_ms if opened.cushion_ms is None else opened.cushion_ms) / 1000
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._owner = owner
+        self.listener = dispatcher.open(
+            ListenerSpec(
+                unit=plan.unit,
+                lead_s=self.lead_s,
+                cushion_s=self._cushion_s,
+                speed=plan.speed,
+                client=client,
+                connection=connection,
+            ),
+            self,
+            replaces=replaces,
+        )
+        self.listener.set_blocked(blocked)
+        self._text = TextPath(plan.rules, markup=opened.markup, language=plan.language)
+        self._script: deque[_Job | FlushMark] = deque()
+        self.recording = Recording(
+            self.listener.clock, plan.sample_rate_hz, exact_words=plan.facts.exact_words
+        )
+        self._ended = False
+        self._announced = False
+        self._segment_count = 0
+        self._last_text_s = now_s
+        self._last_message_s = now_s
+        self._uncut_since_s = math.inf
+        """Arrival of the first text that isn't cut yet."""
+        self._forced_at_chars = -1
+        """The text's length when a cut was last forced: without new text another try finds nothing."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_s = math.inf
+        self._arm(now_s)
+
+    # What the client says ---------------------------------------------------------------------------------
+
+    @property
+    def chars(self) -> int:
+        return self._text.chars
+
+    @property
+    def text(self) -> str:
+        return self._text.text
+
+    def feed(self, increment: str, now_s: float) -> None:
+        if self._ended or self.ending:
+            return
+        self._last_text_s = self._last_message_s = now_s
+        if self.chars + len(increment) > self.plan.total_chars:
+            fault = f"this utterance has at most {self.plan.total_chars} characters"
+            self.fail(
+                make_error("text_too_long", fault, id=self.id, param="text", value=self.plan.total_chars),
+                now_s,
+            )
+            return
+        self._submit(self._text.feed(increment), now_s)
+        self._arm(now_s)
+
+    def flush(self, mark: str | int | None, now_s: float) -> None:
+        if self._ended or self.ending:
+            return
+        self._last_message_s = now_s
+        self._submit(self._text.flush(), now_s)
+        self._script.append(FlushMark(mark))
+        self._settle(now_s)
+
+    def end(self, now_s: float) -> None:
+        if self._ended or self.ending:
+            return
+        self._ended = True
+        self._submit(self._text.end(), now_s)
+        self.listener.finish_text()
+        self._settle(now_s)
+
+    def played(self, played_ms: float, *, paused: bool, now_s: float) -> None:
+        self._last_message_s = now_s
+        self.listener.played(played_ms / 1000, paused, now_s)
+        self._arm(now_s)
+        self._owner.changed()
+
+    def stop(self, reason: wire.DoneReason, played_ms: float | None, now_s: float) -> None:
+        """Cancelled or replaced: `done` at once, with what was heard."""
+        if self.reason not in (None, "complete"):
+            return
+        heard = self.heard(played_ms, now_s)
+        self._finish(reason, now_s, heard=heard)
+
+    def fail(self, error: wire.Error, now_s: float, *, heard: bool = False) -> None:
+        if self.reason not in (None, "complete"):
+            return
+        self.error_code = error.code
+        reason: wire.DoneReason = "timeout" if error.code == "idle_timeout" else "failed"
+        self._finish(reason, now_s, heard=self.heard(None, now_s) if heard else None, error=error)
+
+    def heard(self, played_ms: float | None, now_s: float) -> wire.HeardText:
+        complete = self.outgoing.taken_samples if self.reason == "complete" else None
+        return self.recording.heard(played_ms, now_s, complete, self.chars)
+
+    @property
+    def waits_in_queue(self) -> bool:
+        return self.tally.queued_since_s is not None
+
+    # What the device says -----------------------------------------------------------------------------------
+
+    def on_chunk(
+        self, job: int, samples: Samples, words: tuple[Word, ...], last: bool, timing: StepTiming
+    ) -> None:
+        if self.ending:
+            return
+        current = self._script[0]
+        assert isinstance(current, _Job) and current.number == job  # noqa: S101, PT018 - jobs come in order
+        self.tally.runs(timing.started_s)
+        if self.tally.step_started_s is None:
+            self.tally.step_started_s = timing.started_s
+        if self.tally.step_ended_s is None and len(samples):
+            self.tally.step_ended_s = timing.ended_s
+        self.tally.compute_s += timing.compute_s
+        if len(samples):
+            self._speak(current, samples, words, last=last, started_s=timing.started_s)
+        if last:
+            current.spoken.samples = self._at_output_rate(current.engine_samples)
+            current.spoken.complete = True
+            self._script.popleft()
+            self._settle(timing.ended_s)
+        self._owner.changed()
+
+    def on_failed(self, job: int, error: Exception) -> None:
+        del job
+        self.fail(error_of(error, self.id), time.monotonic())
+
+    def on_refused(self, error: Exception) -> None:
+        self.fail(error_of(error, self.id), time.monotonic())
+
+    def on_waiting(self, reason: str, position: int | None, wait_s: float | None) -> None:
+        if self.ending:
+            return
+        self.tally.waits(time.monotonic())
+        self.outgoing.put_queued(
+            wire.Queued(
+                id=self.id,
+                reason="loading" if reason == "loading" else "busy",
+                position=position,
+                wait_ms=None if wait_s is None else round(wait_s * 1000),
+            )
+        )
+        self._owner.changed()
+
+    def _speak(
+        self, job: _Job, samples: Samples, words: tuple[Word, ...], *, last: bool, started_s: float
+    ) -> None:
+        first = job.engine_samples == 0
+        job.engine_samples += len(samples)
+        if not self._announced:
+            self._announced = True
+            self.outgoing.put(self._started())
+        if first:
+            job.spoken.step_s = started_s
+            self.recording.segments.append(job.spoken)
+        self._announce(job, words, first=first, last=last)
+        self.outgoing.put(Piece(samples, last))
+
+    def _announce(self, job: _Job, words: tuple[Word, ...], *, first: bool, last: bool) -> None:
+        """The segment, and its words where they are wanted; the order is segment, words, audio."""
+        spoken, segment = job.spoken, job.spoken.segment
+        exact = self.plan.facts.exact_words
+        times: list[WordTime] = []
+        end_char = segment.end_char
+        if exact and words:
+            times = self._client_words(segment, words)
+            spoken.word_times.extend(times)
+            if _SAYABLE.search(segment.speakable, words[-1][1]):
+                end_char = times[-1][1]
+        elif first and not exact:
+            samples = self._at_output_rate(job.engine_samples) if last else spoken.samples
+            times = estimated_word_times(segment, samples)
+        if first:
+            self.outgoing.put(
+                SegmentStart(job.index, spoken, end_char if self.opened.words else segment.end_char)
+            )
+        elif times and self.opened.words:
+            self.outgoing.put(SegmentStart(job.index, spoken, end_char))
+        if times and self.opened.words:
+            self.outgoing.put(WordTimes(spoken, times))
+
+    def _client_words(self, segment: TextSegment, words: tuple[Word, ...]) -> list[WordTime]:
+        source, at = segment.source_chars, self._at_output_rate
+        return [(source[a], source[b - 1] + 1, at(start), at(end)) for a, b, start, end in words]
+
+    def _started(self) -> wire.Started:
+        plan = self.plan
+        return wire.Started(
+            id=self.id,
+            engine=plan.engine,
+            checkpoint=plan.facts.checkpoint,
+            voice=plan.voice,
+            language=plan.language,
+            format=plan.format,
+            sample_rate_hz=plan.sample_rate_hz,
+            words="exact" if plan.facts.exact_words else "estimated",
+        )
+
+    # What the socket says ------------------------------------------------------------------------------------
+
+    def sent(self, audio: wire.Audio, now_s: float) -> None:
+        """`audio` is in the kernel's hands."""
+        if self.tally.first_sent_s is None:
+            self.tally.first_sent_s = now_s
+        audio_s = self.outgoing.taken_samples / self.plan.sample_rate_hz
+        gap = self.listener.sent(audio_s - self.listener.clock.sent_s, now_s)
+        if gap is not None:
+            cause = gap_cause(self.recording.segment_at(audio.at_sample), gap.from_s)
+            if cause is not None:
+                self.tally.gaps[cause].append(gap.length_s)
+
+    def may_send_at_s(self, now_s: float) -> float:
+        """When the next frame may go out: its lead has room, or nothing is in hand."""
+        if self.lead_s == math.inf:
+            return now_s
+        clock = self.listener.clock
+        room_s = max(self.lead_s - 0.1, 0.0)
+        over_s = clock.in_hand_s(now_s) - room_s
+        if over_s <= 0:
+            return now_s
+        return math.inf if clock.paused else now_s + over_s
+
+    # Inside ------------------------------------------------------------------------------------------------
+
+    def _at_output_rate(self, engine_samples: int) -> int:
+        return engine_samples * self.plan.sample_rate_hz // self.plan.facts.sample_rate_hz
+
+    def _submit(self, segments: list[TextSegment], arrived_s: float) -> None:
+        for segment in segments:
+            unspoken = unspoken_chars(segment.speakable, self.plan.scripts)
+            self.tally.unspoken_chars += unspoken
+            if unspoken and len(_SAYABLE.findall(segment.speakable)) == unspoken:
+                continue
+            now_s = time.monotonic()
+            if self.tally.certain_s is None:
+                self.tally.certain_s = arrived_s
+                self.tally.cut_s = now_s
+            if segment.cut == "forced":
+                self.tally.forced_cuts += 1
+            self.tally.segments += 1
+            number = self.dispatcher_job(segment, now_s)
+            expected_s = len(segment.speakable) / _SPEECH_CHARS_PER_S / self.plan.speed
+            samples = round(expected_s * self.plan.sample_rate_hz)
+            spoken = SpokenSegment(segment, samples, text_s=min(self._uncut_since_s, now_s), cut_s=now_s)
+            self._script.append(_Job(number, spoken, self._segment_count))
+            self._segment_count += 1
+        if segments:
+            self._uncut_since_s = math.inf
+        if self._text.pending:
+            self._uncut_since_s = min(self._uncut_since_s, arrived_s)
+
+    def dispatcher_job(self, segment: TextSegment, now_s: float) -> int:
+        plan = self.plan
+        request = Request(
+            text=segment.speakable,
+            language=plan.language,
+            voice=plan.voice,
+            speed=plan.speed,
+            seed=plan.seed,
+            options=plan.options,
+        )
+        return self._dispatcher.submit(self.listener, request, now_s)
+
+    def _settle(self, now_s: float) -> None:
+        """Let out the marks whose text is all made, and the end after them."""
+        while self._script and isinstance(self._script[0], FlushMark):
+            self.outgoing.put(self._script.popleft())
+        if self._ended and not self._script and not self.ending:
+            if not self._announced and self.tally.unspoken_chars:
+                message = "the voice's engine speaks none of the text's letters"
+                self.fail(make_error("unsupported_language", message, id=self.id), now_s)
+                return
+            self._finish("complete", now_s)
+        self._arm(now_s)
+        self._owner.changed()
+
+    def _finish(
+        self,
+        reason: wire.DoneReason,
+        now_s: float,
+        *,
+        heard: wire.HeardText | None = None,
+        error: wire.Error | None = None,
+    ) -> None:
+        self.ending = True
+        self.reason = reason
+        if reason == "complete":
+            self.outgoing.put(Ending(lambda: self._done("complete", None, time.monotonic())))
+        else:
+            self.release()
+            self.outgoing.drop_all()
+            done = self._done(reason, heard, now_s)
+            self._owner.finished(self, [done] if error is None else [error, done])
+            return
+        self._disarm()
+        self._owner.changed()
+
+    def _done(self, reason: wire.DoneReason, heard: wire.HeardText | None, now_s: float) -> wire.Done:
+        samples = self.outgoing.taken_samples
+        return wire.Done(
+            id=self.id,
+            tag=self.opened.tag,
+            reason=reason,
+            samples=samples,
+            chars=self.chars,
+            heard=heard,
+            stats=self.stats(now_s),
+        )
+
+    def stats(self, now_s: float) -> wire.Stats:
+        return self.tally.stats(self.outgoing.taken_samples / self.plan.sample_rate_hz, now_s)
+
+    def release(self) -> None:
+        """Its `done` has been sent, or its connection is gone. Idempotent."""
+        self._disarm()
+        self.ending = True
+        self._dispatcher.close(self.listener)
+
+    # Time --------------------------------------------------------------------------------------------------
+
+    def _due_s(self, now_s: float) -> float:
+        if self.ending:
+            return math.inf
+        due_s = math.inf
+        if not self._ended:
+            silence_ms = self._text.silence_deadline_ms()
+            if silence_ms is not None:
+                due_s = self._last_text_s + silence_ms / 1000
+            if not self._script:
+                due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s())
+        return due_s
+
+    def _force_at_s(self, now_s: float) -> float:
+        """When the text at hand must be cut, lest the listener run dry."""
+        if not self._text.pending or self.listener.clock.sent_s == 0 or self._forced_at_chars == self.chars:
+            return math.inf
+        step_s = self._dispatcher.estimate_step_s(self.plan.unit, self.plan.rules.first_chars)
+        return self.listener.run_dry_s(now_s) - step_s - _FORCE_MARGIN_S
+
+    def _idle_at_s(self) -> float:
+        if self._text.pending:
+            return math.inf
+        return self._last_message_s + self._limits.utterance_idle_s
+
+    def _arm(self, now_s: float) -> None:
+        """One timer, moved only when something is due earlier than it: most text never moves it."""
+        due_s = self._due_s(now_s)
+        if due_s >= self._timer_due_s or due_s == math.inf:
+            return
+        self._disarm()
+        self._timer_due_s = due_s
+        self._timer = asyncio.get_running_loop().call_later(max(due_s - now_s, 0.001), self._on_timer)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._timer_due_s = math.inf
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_due_s = math.inf
+        now_s = time.monotonic()
+        if self.ending:
+            return
+        self._submit(self._text.silence((now_s - self._last_text_s) * 1000), now_s)
+        if not self._script and now_s >= self._force_at_s(now_s):
+            self._force(now_s)
+        if not self._script and now_s >= self._idle_at_s():
+            self.fail(
+                make_error("idle_timeout", "no text came and nothing was left to say", id=self.id), now_s
+            )
+            return
+        self._arm(now_s)
+
+    def _force(self, now_s: float) -> None:
+        self._forced_at_chars = self.chars
+        in_hand_s = max(self.listener.run_dry_s(now_s) - now_s, 0.0)
+        segment = self._text.force(self._fitting_chars(in_hand_s))
+        if segment is not None:
+            self._submit([segment], now_s)
+
+    def _fitting_chars(self, in_hand_s: float) -> int:
+        """The most text whose estimated step is over before the audio in hand is."""
+        rules = self.plan.rules
+        chars = rules.max_chars
+        while (
+            chars > rules.first_chars and self._dispatcher.estimate_step_s(self.plan.unit, chars) > in_hand_s
+        ):
+            chars //= 2
+        return max(chars, rules.first_chars)
