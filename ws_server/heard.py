@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
 from protocol import messages as wire
 from residency.clock import PlayoutClock
@@ -24,11 +26,10 @@ NOT_SENT = 1 << 62
 
 @dataclass(slots=True)
 class SpokenSegment:
-    """A segment whose audio is going out."""
+    """A segment whose audio is being made or has gone out. Small: an utterance keeps all of its own."""
 
-    segment: TextSegment
-    samples: int
-    """At the output rate; an estimate until `complete`."""
+    start_char: int
+    end_char: int
     text_s: float
     """Arrival of its first character; like the next two, on the monotonic clock."""
     cut_s: float
@@ -36,19 +37,28 @@ class SpokenSegment:
     """When its first step started."""
     at_sample: int = NOT_SENT
     """On the utterance's clock."""
+    samples: int = 0
+    """At the output rate; all of them once `complete`."""
     complete: bool = False
-    word_times: list[WordTime] = field(default_factory=list)
-    """Only where the engine gave them."""
+    _words: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 4), np.int64))
 
+    def add_words(self, words: Sequence[WordTime]) -> None:
+        if words:
+            self._words = np.concatenate((self._words, np.array(words, np.int64)))
 
-def words_of(segment: TextSegment) -> list[tuple[int, int]]:
-    """(start_char, end_char) of each spoken word, in the client's text."""
-    source = segment.source_chars
-    return [(source[m.start()], source[m.end() - 1] + 1) for m in _WORD.finditer(segment.speakable)]
+    def replace_words(self, words: Sequence[WordTime]) -> None:
+        self._words = np.array(words, np.int64).reshape(-1, 4)
+
+    def heard_until(self, played_samples: int) -> int:
+        """`end_char` of the last word that is over `played_samples` after the segment's start; 0: none is."""
+        if self.complete and played_samples >= self.samples:
+            return self.end_char
+        over = self._words[self._words[:, 3] <= played_samples, 1]
+        return int(over.max()) if len(over) else 0
 
 
 def estimated_word_times(segment: TextSegment, samples: int) -> list[WordTime]:
-    """Word times in proportion to the letters spoken; `samples` is the segment's (estimated) length."""
+    """Word times in proportion to the text spoken; `samples` is the segment's (estimated) length."""
     letters = len(segment.speakable)
     source = segment.source_chars
     return [
@@ -56,7 +66,7 @@ def estimated_word_times(segment: TextSegment, samples: int) -> list[WordTime]:
             source[m.start()],
             source[m.end() - 1] + 1,
             samples * m.start() // letters,
-            samples * m.end() // letters,
+            -(-samples * m.end() // letters),
         )
         for m in _WORD.finditer(segment.speakable)
     ]
@@ -64,26 +74,12 @@ def estimated_word_times(segment: TextSegment, samples: int) -> list[WordTime]:
 
 def heard_until(spoken: Sequence[SpokenSegment], played_samples: int) -> int:
     """The end of the last word whose audio has wholly been heard (`end_char`); 0 if there is none."""
-    end_char = 0
-    for piece in spoken:
-        if played_samples <= piece.at_sample:
-            break
-        end_char = max(end_char, _heard_within(piece, played_samples - piece.at_sample))
-    return end_char
-
-
-def _heard_within(piece: SpokenSegment, played_samples: int) -> int:
-    if piece.complete and played_samples >= piece.samples:
-        return piece.segment.end_char
-    if piece.word_times:
-        return max(
-            (end for _, end, _, end_sample in piece.word_times if end_sample <= played_samples), default=0
-        )
-    # Samples say nothing exact about characters here, so a word that is only nearly over isn't counted.
-    reached = len(piece.segment.speakable) * min(played_samples / max(piece.samples, 1), 1.0)
-    source = piece.segment.source_chars
-    ends = [m.end() for m in _WORD.finditer(piece.segment.speakable) if m.end() <= reached]
-    return source[ends[-1] - 1] + 1 if ends else 0
+    for piece in reversed(spoken):
+        if piece.at_sample < played_samples:
+            end_char = piece.heard_until(played_samples - piece.at_sample)
+            if end_char:
+                return end_char
+    return 0
 
 
 class Recording:

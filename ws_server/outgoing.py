@@ -92,7 +92,7 @@ class Outgoing:
                     return wire.Segment(
                         id=self._id,
                         index=index,
-                        start_char=spoken.segment.start_char,
+                        start_char=spoken.start_char,
                         end_char=end_char,
                         at_sample=spoken.at_sample,
                     )

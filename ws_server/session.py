@@ -16,6 +16,7 @@ from typing import Self, assert_never
 from protocol import messages as wire
 from protocol.conversation import Apply, Close, Fail, Ignore, Refuse, ServerConversation, Verdict
 from protocol.errors import BadMessage, make_error, make_refusal
+from residency.listener import StepTiming
 from ws_server.auth import Identity
 from ws_server.errors import error_of
 from ws_server.heard import Recording
@@ -118,10 +119,12 @@ class Session:
             case wire.Text(id=target, text=text):
                 self._utterances[target].feed(text, now_s)
             case wire.Flush(id=target, mark=mark):
-                self._utterances[target].feed(verdict.text_before, now_s)
+                if verdict.text_before:
+                    self._utterances[target].feed(verdict.text_before, now_s)
                 self._utterances[target].flush(mark, now_s)
             case wire.End(id=target):
-                self._utterances[target].feed(verdict.text_before, now_s)
+                if verdict.text_before:
+                    self._utterances[target].feed(verdict.text_before, now_s)
                 self._utterances[target].end(now_s)
             case wire.Cancel(played_ms=played_ms):
                 self._stop(verdict.cancels, verdict.receipts, "cancelled", played_ms, now_s)
@@ -190,6 +193,9 @@ class Session:
     def changed(self) -> None:
         self._wake.set()
 
+    def stepped(self, utterance: Utterance, timing: StepTiming, audio_s: float) -> None:
+        self._services.metrics.step(utterance.plan.engine, timing.compute_s, audio_s)
+
     def finished(self, utterance: Utterance, messages: Sequence[wire.ServerMessage]) -> None:
         """It ended before its audio did: what it still had to send is dropped, its last words go first."""
         if self._utterances.get(utterance.id) is utterance:
@@ -223,7 +229,9 @@ class Session:
         if isinstance(message, wire.Audio):
             utterance = self._utterances.get(message.id)
             if utterance is not None:
-                utterance.sent(message, time.monotonic())
+                now_s = time.monotonic()
+                utterance.sent(message, now_s)
+                self._services.metrics.lead(utterance.listener.clock.in_hand_s(now_s))
 
     def blocked(self, blocked: bool) -> None:
         """Whether a send hasn't returned. Most return at once, so only one that doesn't holds its steps up."""

@@ -1,6 +1,5 @@
 """One utterance: text in, cut into jobs, chunks out in order, exactly one `done`."""
 
-import asyncio
 import math
 import time
 from collections import deque
@@ -8,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import regex
 from residency.dispatcher import Dispatcher
 
 from engines.contract import Request, Samples, Word
@@ -16,20 +14,19 @@ from protocol import messages as wire
 from protocol.errors import make_error
 from protocol.limits import Limits
 from residency.listener import Listener, ListenerSpec, StepTiming
+from ws_server.alarm import Alarm
+from ws_server.announcer import SAYABLE, Announcer
 from ws_server.audio.framer import Framer
 from ws_server.errors import error_of
-from ws_server.heard import Recording, SpokenSegment, WordTime, estimated_word_times
-from ws_server.outgoing import Ending, FlushMark, Outgoing, Piece, SegmentStart, WordTimes
+from ws_server.heard import Recording, SpokenSegment
+from ws_server.outgoing import Ending, FlushMark, Outgoing
 from ws_server.plan import Plan
 from ws_server.tally import Tally, gap_cause
 from ws_server.text import TextPath, unspoken_chars
 from ws_server.text.segment import TextSegment
 
-_SPEECH_CHARS_PER_S = 15.0
-"""English read aloud; only used for the length of a segment that isn't made yet."""
 _FORCE_MARGIN_S = 0.15
 """How long before the listener runs dry a cut is forced: a step's jitter, and the way to the socket."""
-_SAYABLE = regex.compile(r"[\p{L}\p{N}]")
 
 
 class Owner(Protocol):
@@ -39,17 +36,20 @@ class Owner(Protocol):
         """There may be something to send."""
         ...
 
+    def stepped(self, utterance: "Utterance", timing: StepTiming, audio_s: float) -> None:
+        """The device has worked for it."""
+        ...
+
     def finished(self, utterance: "Utterance", messages: Sequence[wire.ServerMessage]) -> None:
         """It ended before its audio did; `messages` are its last."""
         ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Job:
     number: int
+    segment: TextSegment
     spoken: SpokenSegment
-    index: int
-    engine_samples: int = 0
 
 
 class Utterance:
@@ -113,16 +113,14 @@ class Utterance:
             self.listener.clock, plan.sample_rate_hz, exact_words=plan.facts.exact_words
         )
         self._ended = False
-        self._announced = False
-        self._segment_count = 0
+        self._announcer = Announcer(opened, plan, self.outgoing, self.recording)
         self._last_text_s = now_s
         self._last_message_s = now_s
         self._uncut_since_s = math.inf
         """Arrival of the first text that isn't cut yet."""
         self._forced_at_chars = -1
         """The text's length when a cut was last forced: without new text another try finds nothing."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_s = math.inf
+        self._alarm = Alarm(self._on_timer)
         self._arm(now_s)
 
     # What the client says ---------------------------------------------------------------------------------
@@ -208,11 +206,11 @@ class Utterance:
         if self.tally.step_ended_s is None and len(samples):
             self.tally.step_ended_s = timing.ended_s
         self.tally.compute_s += timing.compute_s
-        if len(samples):
-            self._speak(current, samples, words, last=last, started_s=timing.started_s)
+        self._announcer.chunk(
+            current.segment, current.spoken, samples, words, last=last, started_s=timing.started_s
+        )
+        self._owner.stepped(self, timing, len(samples) / self.plan.facts.sample_rate_hz)
         if last:
-            current.spoken.samples = self._at_output_rate(current.engine_samples)
-            current.spoken.complete = True
             self._script.popleft()
             self._settle(timing.ended_s)
         self._owner.changed()
@@ -237,60 +235,6 @@ class Utterance:
             )
         )
         self._owner.changed()
-
-    def _speak(
-        self, job: _Job, samples: Samples, words: tuple[Word, ...], *, last: bool, started_s: float
-    ) -> None:
-        first = job.engine_samples == 0
-        job.engine_samples += len(samples)
-        if not self._announced:
-            self._announced = True
-            self.outgoing.put(self._started())
-        if first:
-            job.spoken.step_s = started_s
-            self.recording.segments.append(job.spoken)
-        self._announce(job, words, first=first, last=last)
-        self.outgoing.put(Piece(samples, last))
-
-    def _announce(self, job: _Job, words: tuple[Word, ...], *, first: bool, last: bool) -> None:
-        """The segment, and its words where they are wanted; the order is segment, words, audio."""
-        spoken, segment = job.spoken, job.spoken.segment
-        exact = self.plan.facts.exact_words
-        times: list[WordTime] = []
-        end_char = segment.end_char
-        if exact and words:
-            times = self._client_words(segment, words)
-            spoken.word_times.extend(times)
-            if _SAYABLE.search(segment.speakable, words[-1][1]):
-                end_char = times[-1][1]
-        elif first and not exact:
-            samples = self._at_output_rate(job.engine_samples) if last else spoken.samples
-            times = estimated_word_times(segment, samples)
-        if first:
-            self.outgoing.put(
-                SegmentStart(job.index, spoken, end_char if self.opened.words else segment.end_char)
-            )
-        elif times and self.opened.words:
-            self.outgoing.put(SegmentStart(job.index, spoken, end_char))
-        if times and self.opened.words:
-            self.outgoing.put(WordTimes(spoken, times))
-
-    def _client_words(self, segment: TextSegment, words: tuple[Word, ...]) -> list[WordTime]:
-        source, at = segment.source_chars, self._at_output_rate
-        return [(source[a], source[b - 1] + 1, at(start), at(end)) for a, b, start, end in words]
-
-    def _started(self) -> wire.Started:
-        plan = self.plan
-        return wire.Started(
-            id=self.id,
-            engine=plan.engine,
-            checkpoint=plan.facts.checkpoint,
-            voice=plan.voice,
-            language=plan.language,
-            format=plan.format,
-            sample_rate_hz=plan.sample_rate_hz,
-            words="exact" if plan.facts.exact_words else "estimated",
-        )
 
     # What the socket says ------------------------------------------------------------------------------------
 
@@ -318,14 +262,11 @@ class Utterance:
 
     # Inside ------------------------------------------------------------------------------------------------
 
-    def _at_output_rate(self, engine_samples: int) -> int:
-        return engine_samples * self.plan.sample_rate_hz // self.plan.facts.sample_rate_hz
-
     def _submit(self, segments: list[TextSegment], arrived_s: float) -> None:
         for segment in segments:
             unspoken = unspoken_chars(segment.speakable, self.plan.scripts)
             self.tally.unspoken_chars += unspoken
-            if unspoken and len(_SAYABLE.findall(segment.speakable)) == unspoken:
+            if unspoken and len(SAYABLE.findall(segment.speakable)) == unspoken:
                 continue
             now_s = time.monotonic()
             if self.tally.certain_s is None:
@@ -334,18 +275,17 @@ class Utterance:
             if segment.cut == "forced":
                 self.tally.forced_cuts += 1
             self.tally.segments += 1
-            number = self.dispatcher_job(segment, now_s)
-            expected_s = len(segment.speakable) / _SPEECH_CHARS_PER_S / self.plan.speed
-            samples = round(expected_s * self.plan.sample_rate_hz)
-            spoken = SpokenSegment(segment, samples, text_s=min(self._uncut_since_s, now_s), cut_s=now_s)
-            self._script.append(_Job(number, spoken, self._segment_count))
-            self._segment_count += 1
+            number = self._job(segment, now_s)
+            spoken = SpokenSegment(
+                segment.start_char, segment.end_char, text_s=min(self._uncut_since_s, now_s), cut_s=now_s
+            )
+            self._script.append(_Job(number, segment, spoken))
         if segments:
             self._uncut_since_s = math.inf
         if self._text.pending:
             self._uncut_since_s = min(self._uncut_since_s, arrived_s)
 
-    def dispatcher_job(self, segment: TextSegment, now_s: float) -> int:
+    def _job(self, segment: TextSegment, now_s: float) -> int:
         plan = self.plan
         request = Request(
             text=segment.speakable,
@@ -362,7 +302,7 @@ class Utterance:
         while self._script and isinstance(self._script[0], FlushMark):
             self.outgoing.put(self._script.popleft())
         if self._ended and not self._script and not self.ending:
-            if not self._announced and self.tally.unspoken_chars:
+            if not self._announcer.started and self.tally.unspoken_chars:
                 message = "the voice's engine speaks none of the text's letters"
                 self.fail(make_error("unsupported_language", message, id=self.id), now_s)
                 return
@@ -388,7 +328,7 @@ class Utterance:
             done = self._done(reason, heard, now_s)
             self._owner.finished(self, [done] if error is None else [error, done])
             return
-        self._disarm()
+        self._alarm.stop()
         self._owner.changed()
 
     def _done(self, reason: wire.DoneReason, heard: wire.HeardText | None, now_s: float) -> wire.Done:
@@ -408,7 +348,7 @@ class Utterance:
 
     def release(self) -> None:
         """Its `done` has been sent, or its connection is gone. Idempotent."""
-        self._disarm()
+        self._alarm.stop()
         self.ending = True
         self._dispatcher.close(self.listener)
 
@@ -439,23 +379,9 @@ class Utterance:
         return self._last_message_s + self._limits.utterance_idle_s
 
     def _arm(self, now_s: float) -> None:
-        """One timer, moved only when something is due earlier than it: most text never moves it."""
-        due_s = self._due_s(now_s)
-        if due_s >= self._timer_due_s or due_s == math.inf:
-            return
-        self._disarm()
-        self._timer_due_s = due_s
-        self._timer = asyncio.get_running_loop().call_later(max(due_s - now_s, 0.001), self._on_timer)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        self._timer_due_s = math.inf
+        self._alarm.set(self._due_s(now_s), now_s)
 
     def _on_timer(self) -> None:
-        self._timer = None
-        self._timer_due_s = math.inf
         now_s = time.monotonic()
         if self.ending:
             return
