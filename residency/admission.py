@@ -52,6 +52,9 @@ class _Load:
         share.speed += by * claim.speed
         self.count += by
 
+    def count_of(self, unit: str) -> int:
+        return self._shares[unit].count if unit in self._shares else 0
+
     def value(self, extra: Claim | None = None) -> float:
         total = 0.0
         for unit, share in self._shares.items():
@@ -66,7 +69,8 @@ class _Load:
 class Admission:
     """Pure. Live listeners don't count renderings, which only get what is left over.
 
-    `cost(unit, n)` is what one of n listeners takes of the device, as a part of real time.
+    `cost(unit, n)` is what one of n listeners takes of the device, as a part of real time; `max_streams(unit)`
+    how many there may be.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Admission:
         cost: Callable[[str, int], float],
         *,
         capacity: float,
-        max_streams: Callable[[], float],
+        max_streams: Callable[[str], float],
         max_queue: int,
         queue_wait_s: float,
     ) -> None:
@@ -104,6 +108,9 @@ class Admission:
         """Device seconds that the slot holders need in a second."""
         return self._live.value() + self._rendering.value()
 
+    def holders(self) -> list[int]:
+        return list(self._holders)
+
     def holds(self, key: int) -> bool:
         return key in self._holders
 
@@ -112,7 +119,7 @@ class Admission:
 
     def request(self, claim: Claim, now_s: float) -> bool:
         """Take a slot or a place in the queue; False: there is neither."""
-        if not self._waiting and self._fits(claim):
+        if not self._anyone_before(claim) and self._fits(claim):
             self._hold(claim, now_s)
             return True
         if claim.returning:
@@ -123,6 +130,12 @@ class Admission:
             self._queues[not claim.live].push(claim.key, claim.client, claim.connection)
         self._waiting[claim.key] = _Holder(claim, now_s)
         return True
+
+    def has_place(self, unit: str) -> bool:
+        """Whether a new live listener would get a slot or a queue place."""
+        claim = Claim(key=0, unit=unit, live=True, speed=1.0, client="", connection="")
+        free = not self._anyone_before(claim) and self._fits(claim)
+        return free or len(self._waiting) - len(self._returning) < self._max_queue
 
     def release(self, key: int, now_s: float) -> None:
         """Give back the slot or the queue place; idempotent."""
@@ -179,37 +192,39 @@ class Admission:
 
     def waits_s(self) -> dict[int, float]:
         """For each of the waiting, in order: how long it will wait by work ahead over the measured rate."""
-        ahead = 0.0
+        ahead, rate = 0.0, self._rate()
         waits = {}
         for key in self.order():
             ahead += self._weight(self._waiting[key].claim)
-            waits[key] = ahead / self._rate()
+            waits[key] = ahead / rate
         return waits
 
     def retry_after_s(self) -> float:
-        """When one more would be let in at once."""
-        waiting = sum(self._weight(waiting.claim) for waiting in self._waiting.values())
-        mean = self._mean_weight()
-        return 0.0 if not waiting and self._has_room(mean) else (waiting + mean) / self._rate()
+        """How long one more would wait."""
+        if not self._holders:
+            return 0.0
+        weights = [self._weight(one.claim) for one in (*self._holders.values(), *self._waiting.values())]
+        mean = sum(weights) / len(weights)
+        held, waiting = sum(weights[: len(self._holders)]), sum(weights[len(self._holders) :])
+        return 0.0 if not waiting and held + mean <= 1 + EPSILON else (waiting + mean) / self._rate()
+
+    def in_flight_of(self, unit: str) -> int:
+        return self._live.count_of(unit) + self._rendering.count_of(unit)
 
     def _rate(self) -> float:
         """Weight that comes free in a second: what is held over how long it is held (Little's law)."""
-        held = sum((self._weight(h.claim) for h in self._holders.values()), 0.0) or self._mean_weight()
-        return max(held / max(self._hold_s, 0.01), EPSILON)
+        held = sum(self._weight(holder.claim) for holder in self._holders.values())
+        return max(held, EPSILON) / max(self._hold_s, 0.01)
 
     def _weight(self, claim: Claim) -> float:
         """The part of all slots that a listener takes: by load or by count, whichever is scarcer."""
         load = self._cost(claim.unit, self._live.count + 1) * claim.speed / self._capacity
-        return max(load, 1 / max(self._max_streams(), 1))
+        return max(load, 1 / max(self._max_streams(claim.unit), 1))
 
-    def _mean_weight(self) -> float:
-        claims = [*self._holders.values(), *self._waiting.values()]
-        if not claims:
-            return 1 / max(self._max_streams(), 1)
-        return sum(self._weight(one.claim) for one in claims) / len(claims)
-
-    def _has_room(self, weight: float) -> bool:
-        return sum(self._weight(h.claim) for h in self._holders.values()) + weight <= 1 + EPSILON
+    def _anyone_before(self, claim: Claim) -> bool:
+        if self._returning or claim.returning:
+            return bool(self._returning)
+        return bool(self._queues[0] or (self._queues[1] and not claim.live))
 
     def _load_of(self, claim: Claim) -> _Load:
         return self._live if claim.live else self._rendering
@@ -224,4 +239,4 @@ class Admission:
         if count == 0:
             return True
         load = self._live.value(claim) if claim.live else self._live.value() + self._rendering.value(claim)
-        return load <= self._capacity + EPSILON and count + 1 <= self._max_streams()
+        return load <= self._capacity + EPSILON and count + 1 <= self._max_streams(claim.unit)

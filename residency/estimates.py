@@ -1,6 +1,6 @@
 """What a unit's work costs, learned from every step: seconds by text length, load of a listener, audio by text."""
 
-from math import exp, log
+from math import exp, inf, log
 
 MEMORY = 0.97
 """Weight of the past at each observation: about 33 of them count."""
@@ -140,6 +140,16 @@ class Estimates:
     def cost_high(self, listeners: int = 1) -> float:
         """Nine of ten blocks of speech cost at most this."""
         return self.cost(listeners) * self._device_high.ratio
+
+    def streams(self, capacity: float) -> float:
+        """How many listeners at speed 1 the device can hold; infinite before anything was measured."""
+        if not self._device.known:
+            return inf
+        full = int(capacity / max(self.cost_high(self._max_batch), 1e-6))
+        if full >= self._max_batch:
+            return full
+        fitting = (n for n in range(self._max_batch, 1, -1) if n * self.cost_high(n) <= capacity)
+        return next(fitting, 1)
 
     def speech_s(self, chars: int) -> float:
         """The expected length of so much text at speed 1."""

@@ -30,15 +30,15 @@ HORIZON_S = 0.5
 class Entry:
     """What the scheduler knows of a listener; the owner keeps it current.
 
-    The event loop alone writes `origin_s`, `frozen_s` and `blocked`, and no lock is needed to read them; the
-    rest is kept under the lock of the lanes.
+    The event loop alone writes `origin_s`, `frozen_s`, `sent_s` and `blocked`, and no lock is needed to read
+    them; the rest is kept under the lock of the lanes.
     """
 
     key: int
     unit: str
     lead_s: float
     """Infinite: a rendering."""
-    order: int
+    order: int = 0
     """Of admission."""
     cut_s: float = 0.0
     """When the text of the current job was cut."""
@@ -47,11 +47,14 @@ class Entry:
     est_high_s: float = 0.0
     """The next step, as nine of ten take at most."""
     made_s: float = 0.0
+    sent_s: float = 0.0
     origin_s: float | None = None
     """See PlayoutClock."""
     frozen_s: float | None = None
-    assumed_origin_s: float | None = None
-    """Stands in for `origin_s` between the making of the first audio and its sending."""
+    assumed_origin_s: float = 0.0
+    """Stands in for `origin_s` from the making of the first audio, or of the first after running dry, until some
+    is sent: while `sent_s` is still `assumed_sent_s`."""
+    assumed_sent_s: float = -1.0
     blocked: bool = False
     lane: int | None = None
     """Where its stream is open."""
@@ -60,8 +63,18 @@ class Entry:
         """The moment at which all that was made will have been played; None: nothing has been made."""
         if self.frozen_s is not None:
             return inf
-        origin_s = self.assumed_origin_s if self.origin_s is None else self.origin_s
+        origin_s = self.assumed_origin_s if self.sent_s <= self.assumed_sent_s else self.origin_s
         return None if origin_s is None else origin_s + self.made_s
+
+    def make(self, audio_s: float, now_s: float, cushion_s: float) -> None:
+        """So much more has been made."""
+        if audio_s <= 0:
+            return
+        dry_s = self.dry_s()
+        if dry_s is None or dry_s < now_s:
+            self.assumed_origin_s = now_s + cushion_s - self.made_s
+            self.assumed_sent_s = self.sent_s
+        self.made_s += audio_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[
         if room is None or (at is not None and at != lane):
             continue
         made_s = entry.made_s
-        origin_s = entry.assumed_origin_s if entry.origin_s is None else entry.origin_s
+        origin_s = entry.assumed_origin_s if entry.sent_s <= entry.assumed_sent_s else entry.origin_s
         if entry.frozen_s is not None:
             dry_s = inf
             may_step = made_s - entry.frozen_s < entry.lead_s

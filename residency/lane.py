@@ -1,0 +1,144 @@
+"""The one thread that owns some models from load to unload, and makes their steps."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from engines.contract import Chunk, EngineError
+from residency.probe import Observed, probe
+from residency.units import AnyModel, Unit
+from residency.work import Closing, Load, Outcome, Step, Turn, Work
+
+log = logging.getLogger(__name__)
+
+
+class Foreman(Protocol):
+    """Whoever tells a lane what to do. Called from the lane's thread."""
+
+    def next_work(self, number: int) -> Work | None:
+        """Waits for something to do; None: stop."""
+
+    def finish_step(
+        self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float
+    ) -> None: ...
+
+    def finish_load(
+        self, number: int, unit: str, error: Exception | None, observed: Sequence[Observed], load_s: float
+    ) -> None: ...
+
+    def lane_ended(self, number: int) -> None: ...
+
+
+class Lane:
+    """Whatever an engine raises ends at this thread's edge as the failure of the streams concerned."""
+
+    def __init__(
+        self, number: int, foreman: Foreman, units: Mapping[str, Unit], *, name: str, now: Callable[[], float]
+    ) -> None:
+        self.number = number
+        self._foreman = foreman
+        self._units = units
+        self._now = now
+        self._models: dict[str, AnyModel] = {}
+        # A daemon: one that is wedged in a driver can't be ended, and mustn't keep the process.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether it has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while (work := self._foreman.next_work(self.number)) is not None:
+                self._close(work.closings)
+                match work.task:
+                    case Step() as step:
+                        self._step(step)
+                    case Load(unit=unit):
+                        self._load(unit)
+        finally:
+            self._unload()
+            self._foreman.lane_ended(self.number)
+
+    def _step(self, step: Step) -> None:
+        model = self._models[step.unit]
+        started_s = self._now()
+        outcomes: list[Outcome] = []
+        turns: list[Turn] = []
+        for turn in step.turns:
+            failure = self._start(model, turn)
+            if failure is None:
+                turns.append(turn)
+            else:
+                outcomes.append(Outcome(turn, failure))
+        if turns:
+            results = self._advance(model, [turn.job.stream for turn in turns])
+            outcomes += [Outcome(turn, result) for turn, result in zip(turns, results, strict=True)]
+        self._foreman.finish_step(self.number, outcomes, started_s, self._now())
+
+    def _start(self, model: AnyModel, turn: Turn) -> EngineError | None:
+        if turn.listener.ended:
+            return EngineError("cancelled")
+        if turn.job.stream is None:
+            try:
+                turn.job.stream = model.start(turn.job.request, None)
+            except Exception as error:  # noqa: BLE001 - the device thread's edge
+                return _as_engine_error(error)
+        return None
+
+    def _advance(self, model: AnyModel, streams: list[Any]) -> Sequence[Chunk | EngineError]:
+        try:
+            results = model.step(streams)
+        except Exception as error:  # noqa: BLE001 - the device thread's edge
+            return [_as_engine_error(error)] * len(streams)
+        if len(results) != len(streams):
+            return [EngineError(f"{len(results)} results for {len(streams)} streams")] * len(streams)
+        return results
+
+    def _close(self, closings: Sequence[Closing]) -> None:
+        for closing in closings:
+            try:
+                self._models[closing.unit].close(closing.stream)
+            except Exception:
+                log.exception("a stream of %s couldn't be closed", closing.unit)
+
+    def _load(self, name: str) -> None:
+        unit = self._units[name]
+        started_s = self._now()
+        model: AnyModel | None = None
+        observed: list[Observed] = []
+        failure: Exception | None = None
+        try:
+            model = unit.load()
+            observed = probe(model, unit.probes, unit.facts, self._now)
+            self._models[name] = model
+        except Exception as error:
+            log.exception("%s couldn't be loaded", name)
+            failure = error
+            if model is not None:
+                self._unload_one(name, model)
+        self._foreman.finish_load(self.number, name, failure, observed, self._now() - started_s)
+
+    def _unload(self) -> None:
+        while self._models:
+            self._unload_one(*self._models.popitem())
+
+    def _unload_one(self, name: str, model: AnyModel) -> None:
+        try:
+            model.unload()
+        except Exception:
+            log.exception("%s couldn't be unloaded", name)
+
+
+def _as_engine_error(error: Exception) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    log.error("an engine raised", exc_info=error)
+    failure = EngineError(f"{type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,245 @@
+"""The lanes of one device and the lock that they share with the event loop."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+
+from engines.contract import Request
+from residency.errors import EngineStalled
+from residency.lane import Lane
+from residency.listener import Listener, ListenerHandler, ListenerSpec
+from residency.probe import Observed
+from residency.roster import Event, Roster
+from residency.rules import Rules
+from residency.units import Unit, UnitStatus
+from residency.work import Outcome, Rest, Work
+
+
+class Pool:
+    """Critical sections are short: a pick at the longest. Handlers are called outside the lock, on the loop."""
+
+    def __init__(
+        self, device: str, units: Mapping[str, Unit], *, rules: Rules, now: Callable[[], float]
+    ) -> None:
+        self.device = device
+        self.units = units
+        self._rules = rules
+        count = rules.engine_threads if device == "cpu" else 1
+        self.capacity = rules.max_load * count
+        self._now = now
+        self._roster = Roster(units, lanes=count, rules=rules)
+        self._changed = threading.Condition(threading.Lock())
+        self._stopping = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._posted = False
+        self._undelivered: deque[Event] = deque()
+        self._load_s: dict[str, float] = {}
+        self._load_ended = asyncio.Event()
+        self._lanes = [
+            Lane(number, self, units, name=f"lane-{device}-{number}", now=now) for number in range(count)
+        ]
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        for lane in self._lanes:
+            lane.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Blocks, so not for the loop; False: a lane hasn't come back."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        deadline_s = self._now() + timeout_s
+        joined = [lane.join(max(0.0, deadline_s - self._now())) for lane in self._lanes]
+        return all(joined)
+
+    # The loop's side
+
+    def open(self, spec: ListenerSpec, handler: ListenerHandler, replaces: Listener | None) -> Listener:
+        with self._changed:
+            listener = self._roster.open(spec, handler, owner=self, replaces=replaces, now_s=self._now())
+            self._settle()
+        return listener
+
+    def submit(self, listener: Listener, request: Request, cut_s: float) -> int:
+        with self._changed:
+            number = self._roster.submit(listener, request, cut_s, self._now())
+            self._settle()
+        return number
+
+    def close(self, listener: Listener) -> None:
+        if not listener.closed:
+            with self._changed:
+                self._roster.close(listener, self._now())
+                self._settle()
+
+    def moved(self, listener: Listener) -> None:
+        with self._changed:
+            if self._roster.moved(listener, self._now()):
+                self._settle()
+            else:
+                self._post()
+
+    def text_finished(self, listener: Listener) -> None:
+        with self._changed:
+            self._roster.text_finished(listener, self._now())
+            self._settle()
+
+    def tick(self) -> None:
+        with self._changed:
+            self._roster.tick(self._now())
+            self._settle()
+
+    async def loaded(self, unit: str) -> None:
+        """Until every lane has it; raises what kept it from being loaded. Cancelling leaves the load going on."""
+        with self._changed:
+            self._roster.ask_for(unit)
+            self._settle()
+        while True:
+            ended = self._load_ended
+            with self._changed:
+                if self._roster.settled(unit):
+                    failure = self._roster.failure(unit)
+                    break
+            await ended.wait()
+        if failure is not None:
+            raise failure
+        if self.wedged:
+            raise EngineStalled(unit, self._rules.load_s)
+
+    # Questions
+
+    @property
+    def load(self) -> float:
+        with self._changed:
+            return self._roster.load
+
+    @property
+    def in_flight(self) -> int:
+        return self._roster.admission.in_flight
+
+    @property
+    def queued(self) -> int:
+        return self._roster.admission.queued
+
+    @property
+    def wedged(self) -> bool:
+        return self._roster.wedged
+
+    @property
+    def open_streams(self) -> int:
+        """Streams that models have open or are about to close."""
+        return sum(lane.open_streams for lane in self._roster.lanes)
+
+    @property
+    def open_listeners(self) -> int:
+        return self._roster.open_listeners
+
+    def max_streams(self, unit: str) -> float:
+        with self._changed:
+            return self._roster.max_streams(unit)
+
+    def full(self, unit: str) -> bool:
+        with self._changed:
+            return self._roster.full(unit)
+
+    def retry_after_s(self) -> float:
+        with self._changed:
+            return self._roster.admission.retry_after_s()
+
+    def step_s(self, unit: str, chars: int) -> float:
+        with self._changed:
+            return self._roster.estimates[unit].step_high_s(chars)
+
+    def speech_s(self, unit: str, chars: int) -> float:
+        with self._changed:
+            return self._roster.estimates[unit].speech_s(chars)
+
+    def status(self, name: str) -> UnitStatus:
+        with self._changed:
+            roster, estimates = self._roster, self._roster.estimates[name]
+            failure = roster.failure(name)
+            return UnitStatus(
+                name=name,
+                device=self.device,
+                state=roster.state(name),
+                facts=self.units[name].facts,
+                in_flight=roster.admission.in_flight_of(name),
+                cost=estimates.cost() if estimates.known else None,
+                realtime=estimates.cost() < 1,
+                last_error=None if failure is None else str(failure),
+                load_s=self._load_s.get(name),
+            )
+
+    # A lane's side
+
+    def next_work(self, number: int) -> Work | None:
+        with self._changed:
+            while not self._stopping:
+                now_s = self._now()
+                work = self._roster.next_work(number, now_s)
+                self._post()
+                if work.closings or not isinstance(work.task, Rest):
+                    return work
+                until_s = work.task.until_s
+                self._changed.wait(None if until_s == inf else max(0.0, until_s - now_s))
+        return None
+
+    def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
+        with self._changed:
+            self._roster.finish_step(number, outcomes, started_s, ended_s)
+            self._settle()
+
+    def finish_load(
+        self, number: int, unit: str, error: Exception | None, observed: Sequence[Observed], load_s: float
+    ) -> None:
+        with self._changed:
+            self._roster.learn(unit, observed)
+            self._roster.finish_load(number, unit, error, self._now())
+            if error is None:
+                self._load_s[unit] = load_s
+            self._settle()
+            self._post_load_ended()
+
+    def lane_ended(self, number: int) -> None:
+        with self._changed:
+            if not self._stopping:
+                self._roster.lose_lane(number, self._now())
+                self._settle()
+                self._post_load_ended()
+
+    # From the lanes to the loop
+
+    def _settle(self) -> None:
+        self._changed.notify_all()
+        self._post()
+
+    def _post(self) -> None:
+        """One wake-up for all results that wait. The lock is held."""
+        if self._roster.has_events and not self._posted and self._loop is not None and not self._stopping:
+            self._posted = True
+            self._loop.call_soon_threadsafe(self._deliver)
+
+    def _post_load_ended(self) -> None:
+        if self._loop is not None and not self._stopping:
+            self._loop.call_soon_threadsafe(self._end_load)
+
+    def _end_load(self) -> None:
+        ended, self._load_ended = self._load_ended, asyncio.Event()
+        ended.set()
+
+    def _deliver(self) -> None:
+        with self._changed:
+            self._posted = False
+            self._undelivered.extend(self._roster.take_events())
+        try:
+            while self._undelivered:
+                listener, call = self._undelivered.popleft()
+                if not listener.closed:
+                    call()
+        finally:
+            # A handler that raises doesn't keep the others' audio back.
+            if self._undelivered and self._loop is not None:
+                self._loop.call_soon(self._deliver)

@@ -1,0 +1,492 @@
+"""Who listens on a device, what is to be made for whom, and which lane makes it now.
+
+Pure: no thread, lock or clock. Whoever calls it holds one lock around every call, and afterwards wakes the lanes
+and delivers `take_events` on the loop.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import inf
+
+from engines.contract import Chunk, EngineUnavailable, Request
+from residency.admission import Admission, Claim
+from residency.errors import Busy, EngineStalled
+from residency.estimates import Estimates
+from residency.lane_state import LaneState
+from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming, WaitReason
+from residency.probe import Observed
+from residency.rules import Rules
+from residency.scheduler import Entry, pick
+from residency.units import Unit, UnitState
+from residency.work import Load, Outcome, Rest, Step, Turn, Work
+
+Event = tuple[Listener, Callable[[], None]]
+
+NOTICE_S = 1.0
+INHERITED_S = 2.0
+"""A slot that was taken over is kept this long for the first text."""
+LOAD_PATIENCE_S = 2.0
+"""A unit that isn't loaded anywhere waits this long for listeners of those that are."""
+RELOAD_S = 30.0
+"""A unit that couldn't be loaded isn't tried again before."""
+
+
+class Roster:
+    def __init__(self, units: Mapping[str, Unit], *, lanes: int, rules: Rules) -> None:
+        self._units = units
+        self._rules = rules
+        self._capacity = rules.max_load * lanes
+        self.lanes = [LaneState(number, units) for number in range(lanes)]
+        self.estimates = {name: Estimates(unit.facts.max_batch) for name, unit in units.items()}
+        self.admission = Admission(
+            lambda unit, count: self.estimates[unit].cost(count),
+            capacity=self._capacity,
+            max_streams=self.max_streams,
+            max_queue=rules.max_queue,
+            queue_wait_s=rules.queue_wait_s,
+        )
+        self._listeners: dict[int, Listener] = {}
+        self._ready: dict[int, Entry] = {}
+        self._ready_of: Counter[str] = Counter()
+        self._wanted_s: dict[str, float] = {}
+        self._failures: dict[str, tuple[Exception, float]] = {}
+        self._preload = [name for name in rules.preload if name in units]
+        self._events: list[Event] = []
+        self._keys = 0
+        self._orders = 0
+
+    # Questions
+
+    @property
+    def load(self) -> float:
+        return min(1.0, self.admission.load / len(self.lanes))
+
+    @property
+    def wedged(self) -> bool:
+        return any(lane.stalled for lane in self.lanes)
+
+    @property
+    def open_listeners(self) -> int:
+        return len(self._listeners)
+
+    def max_streams(self, unit: str) -> float:
+        if self._rules.max_streams is not None:
+            return self._rules.max_streams
+        return self.estimates[unit].streams(self._capacity)
+
+    def state(self, unit: str) -> UnitState:
+        if any(unit in lane.loaded for lane in self.lanes):
+            return "ready"
+        if any(lane.loading == unit for lane in self.lanes):
+            return "loading"
+        return "failed" if unit in self._failures else "unloaded"
+
+    def settled(self, unit: str) -> bool:
+        """Every lane has loaded it, or it can't be."""
+        return unit in self._failures or all(unit in lane.loaded or lane.stalled for lane in self.lanes)
+
+    def ask_for(self, unit: str) -> None:
+        """Have every lane load it, once more if that has failed."""
+        self._failures.pop(unit, None)
+        if unit not in self._preload:
+            self._preload.append(unit)
+
+    def failure(self, unit: str) -> Exception | None:
+        failure = self._failures.get(unit)
+        return None if failure is None else failure[0]
+
+    def full(self, unit: str) -> bool:
+        """Whether a new listener would be refused."""
+        return not self.admission.has_place(unit)
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events)
+
+    def take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    # The loop's side
+
+    def open(
+        self,
+        spec: ListenerSpec,
+        handler: ListenerHandler,
+        *,
+        owner: Owner,
+        replaces: Listener | None,
+        now_s: float,
+    ) -> Listener:
+        self._keys += 1
+        listener = Listener(spec, handler, key=self._keys, owner=owner, now_s=now_s)
+        self._listeners[listener.key] = listener
+        if replaces is not None and not replaces.closed:
+            listener.made_any = replaces.made_any
+            listener.entry.order = replaces.entry.order
+            if self.admission.take_over(replaces.key, self._claim(listener), now_s):
+                listener.noticed = replaces.noticed
+                self._granted(listener)
+            self.close(replaces, now_s)
+        return listener
+
+    def submit(self, listener: Listener, request: Request, cut_s: float, now_s: float) -> int:
+        number = listener.next_job
+        listener.next_job += 1
+        if listener.ended:
+            return number
+        listener.jobs.append(Job(number, request, cut_s))
+        if len(listener.jobs) == 1:
+            self._want(listener, now_s)
+        return number
+
+    def text_finished(self, listener: Listener, now_s: float) -> None:
+        listener.text_finished = True
+        self._release_if_spare(listener, now_s)
+
+    def moved(self, listener: Listener, now_s: float) -> bool:
+        """Its clock or socket has changed; True if a lane should look again."""
+        if listener.ended:
+            return False
+        if listener.jobs and not listener.stepping:
+            self._want(listener, now_s)
+        self._release_if_spare(listener, now_s)
+        return listener.key in self._ready
+
+    def close(self, listener: Listener, now_s: float) -> None:
+        listener.closed = True
+        self._end(listener, now_s)
+
+    def tick(self, now_s: float) -> None:
+        """What time alone brings about; call it a few times a second."""
+        self._watch(now_s)
+        for key in self.admission.expired(now_s):
+            self._refuse(self._listeners[key], self._busy("no slot became free in time"), now_s)
+        for key in self.admission.holders():
+            self._release_if_spare(self._listeners[key], now_s)
+        self._admit(now_s)
+        self._give_notices(now_s)
+
+    # A lane's side
+
+    def next_work(self, number: int, now_s: float) -> Work:
+        lane = self.lanes[number]
+        closings = lane.take_closings()
+        if (unit := self._due_load(lane, now_s, idle=False)) is not None:
+            return Work(closings, self._begin_load(lane, unit, now_s))
+        picked = pick(
+            self._ready.values(), now_s=now_s, lane=number, rooms=lane.rooms(), lanes=len(self.lanes)
+        )
+        if picked.entries:
+            return Work(closings, self._begin_step(lane, picked.entries, now_s))
+        if (unit := self._due_load(lane, now_s, idle=True)) is not None:
+            return Work(closings, self._begin_load(lane, unit, now_s))
+        return Work(closings, Rest(now_s if closings else picked.wake_s))
+
+    def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
+        lane = self.lanes[number]
+        assert lane.step is not None  # noqa: S101 - a lane finishes what it was given
+        unit = lane.step.unit
+        lane.finish()
+        timing = StepTiming(started_s, ended_s, (ended_s - started_s) / max(len(outcomes), 1))
+        self._observe_step(unit, outcomes, timing)
+        for outcome in outcomes:
+            self._finish_turn(lane, outcome, timing)
+
+    def finish_load(self, number: int, unit: str, error: Exception | None, now_s: float) -> None:
+        lane = self.lanes[number]
+        lane.finish()
+        if error is None:
+            lane.loaded.add(unit)
+            self._failures.pop(unit, None)
+            return
+        if not isinstance(error, EngineUnavailable):
+            error = EngineUnavailable(f"{unit} couldn't be loaded: {str(error) or type(error).__name__}")
+        self._failures[unit] = (error, now_s)
+        if self.state(unit) == "failed":
+            for listener in list(self._listeners.values()):
+                if listener.spec.unit == unit and listener.jobs:
+                    self._refuse(listener, error, now_s)
+
+    def learn(self, unit: str, observed: Sequence[Observed]) -> None:
+        estimates = self.estimates[unit]
+        for step in observed:
+            estimates.observe_step(
+                chars=step.chars,
+                first=step.first,
+                step_s=step.step_s,
+                speech_s=step.audio_s,
+                batch=step.batch,
+            )
+
+    def lose_lane(self, number: int, now_s: float) -> None:
+        """Its thread has ended."""
+        lane = self.lanes[number]
+        lane.loaded.clear()
+        self._stall(lane, now_s)
+
+    # Slots
+
+    def _claim(self, listener: Listener) -> Claim:
+        spec = listener.spec
+        return Claim(
+            key=listener.key,
+            unit=spec.unit,
+            live=listener.live,
+            speed=spec.speed,
+            client=spec.client,
+            connection=spec.connection,
+            returning=listener.made_any,
+        )
+
+    def _want(self, listener: Listener, now_s: float) -> None:
+        """It has something to be made."""
+        unit, key = listener.spec.unit, listener.key
+        if (refusal := self._refusal(unit, now_s)) is not None:
+            self._refuse(listener, refusal, now_s)
+            return
+        if not self.admission.holds(key) and not self.admission.waits(key) and not _paused_full(listener):
+            if not self.admission.request(self._claim(listener), now_s):
+                self._refuse(listener, self._busy("no slot and no place in the queue is free"), now_s)
+                return
+            if self.admission.holds(key):
+                self._granted(listener)
+            else:
+                self._give_notices(now_s)
+        self._refresh(listener, now_s)
+
+    def _refusal(self, unit: str, now_s: float) -> Exception | None:
+        if all(lane.stalled for lane in self.lanes):
+            return EngineStalled(unit, max(now_s - lane.started_s for lane in self.lanes))
+        failure = self._failures.get(unit)
+        if failure is not None and self.state(unit) == "failed" and now_s - failure[1] < RELOAD_S:
+            return failure[0]
+        return None
+
+    def _busy(self, message: str) -> Busy:
+        return Busy(message, self.admission.retry_after_s())
+
+    def _granted(self, listener: Listener) -> None:
+        """The first slot decides its place among those whose deadlines are kept."""
+        if not listener.entry.order:
+            self._orders += 1
+            listener.entry.order = self._orders
+
+    def _release_if_spare(self, listener: Listener, now_s: float) -> None:
+        if self.admission.holds(listener.key) and _spare(listener, now_s):
+            self._release(listener, now_s)
+
+    def _release(self, listener: Listener, now_s: float) -> None:
+        self.admission.release(listener.key, now_s)
+        self._refresh(listener, now_s)
+        self._admit(now_s)
+
+    def _admit(self, now_s: float) -> None:
+        for key in self.admission.admit(now_s):
+            self._granted(self._listeners[key])
+            self._refresh(self._listeners[key], now_s)
+
+    # Listeners
+
+    def _refresh(self, listener: Listener, now_s: float) -> None:
+        """Whether a lane may pick it; one without a slot still finishes the stream that it has open."""
+        entry, key = listener.entry, listener.key
+        may = self.admission.holds(key) or entry.lane is not None
+        if not listener.jobs or listener.stepping or listener.ended or not may:
+            if self._ready.pop(key, None) is not None:
+                self._ready_of[entry.unit] -= 1
+            return
+        job = listener.jobs[0]
+        estimates, chars, first = self.estimates[entry.unit], len(job.request.text), job.steps == 0
+        entry.cut_s = job.cut_s
+        entry.est_s = estimates.step_s(chars, first=first)
+        entry.est_high_s = estimates.step_high_s(chars, first=first)
+        if key in self._ready:
+            return
+        if not self._ready_of[entry.unit]:
+            self._wanted_s[entry.unit] = now_s
+        self._ready[key] = entry
+        self._ready_of[entry.unit] += 1
+        if self.state(entry.unit) != "ready":
+            self._notice(listener, "loading", None, None, now_s)
+
+    def _end(self, listener: Listener, now_s: float) -> None:
+        """No step starts for it any more. Its slot comes free when the step that it is in has ended."""
+        if not listener.ended:
+            listener.ended = True
+            self._refresh(listener, now_s)
+            if not listener.stepping:
+                self._leave(listener, now_s)
+        if listener.closed and not listener.stepping:
+            self._listeners.pop(listener.key, None)
+
+    def _leave(self, listener: Listener, now_s: float) -> None:
+        if listener.entry.lane is not None:
+            self.lanes[listener.entry.lane].close(listener.spec.unit, listener.jobs[0])
+            listener.entry.lane = None
+        listener.jobs.clear()
+        self.admission.release(listener.key, now_s)
+        self._admit(now_s)
+
+    def _refuse(self, listener: Listener, error: Exception, now_s: float) -> None:
+        """Once it has been heard this is a failure of the job that was to follow."""
+        if listener.ended:
+            return
+        if listener.made_any and listener.jobs:
+            self._fail(listener, listener.jobs[0], error, now_s)
+            return
+        self._events.append((listener, partial(listener.handler.on_refused, error)))
+        self._end(listener, now_s)
+
+    def _fail(self, listener: Listener, job: Job, error: Exception, now_s: float) -> None:
+        if listener.ended:
+            return
+        self._events.append((listener, partial(listener.handler.on_failed, job.number, error)))
+        self._end(listener, now_s)
+
+    # Steps and loads
+
+    def _begin_step(self, lane: LaneState, entries: Sequence[Entry], now_s: float) -> Step:
+        turns = []
+        for entry in entries:
+            listener = self._listeners[entry.key]
+            if entry.lane is None:
+                entry.lane = lane.number
+                lane.opening(entry.unit)
+            listener.stepping = True
+            self._refresh(listener, now_s)
+            turns.append(Turn(listener, listener.jobs[0]))
+        expected_s = max(entry.est_high_s for entry in entries)
+        lane.step = Step(entries[0].unit, tuple(turns))
+        lane.started_s = now_s
+        lane.deadline_s = now_s + max(self._rules.stall_s, self._rules.stall_ratio * expected_s)
+        return lane.step
+
+    def _finish_turn(self, lane: LaneState, outcome: Outcome, timing: StepTiming) -> None:
+        listener, job, now_s = outcome.turn.listener, outcome.turn.job, timing.ended_s
+        listener.stepping = False
+        if listener.ended:
+            self._leave(listener, now_s)
+            if listener.closed:
+                self._listeners.pop(listener.key, None)
+        elif isinstance(outcome.result, Exception):
+            self._fail(listener, job, outcome.result, now_s)
+        else:
+            self._advance(lane, listener, job, outcome.result, timing)
+
+    def _advance(
+        self, lane: LaneState, listener: Listener, job: Job, chunk: Chunk, timing: StepTiming
+    ) -> None:
+        entry, unit = listener.entry, self._units[listener.spec.unit]
+        audio_s = len(chunk.samples) / unit.facts.sample_rate_hz
+        job.steps += 1
+        job.audio_s += audio_s
+        entry.make(audio_s, timing.ended_s, listener.spec.cushion_s)
+        listener.made_any = True
+        on_chunk = listener.handler.on_chunk
+        self._events.append(
+            (listener, partial(on_chunk, job.number, chunk.samples, chunk.words, chunk.last, timing))
+        )
+        if chunk.last:
+            listener.jobs.popleft()
+            lane.close(unit.name, job)
+            entry.lane = None
+            speech_s = job.audio_s * listener.spec.speed
+            self.estimates[unit.name].observe_job(chars=len(job.request.text), speech_s=speech_s)
+        if listener.jobs:
+            self._want(listener, timing.ended_s)
+        self._release_if_spare(listener, timing.ended_s)
+
+    def _observe_step(self, unit: str, outcomes: Sequence[Outcome], timing: StepTiming) -> None:
+        made = [(one.turn, one.result) for one in outcomes if isinstance(one.result, Chunk)]
+        if not made:
+            return
+        rate_hz = self._units[unit].facts.sample_rate_hz
+        speech_s = sum(len(chunk.samples) / rate_hz * turn.listener.spec.speed for turn, chunk in made)
+        self.estimates[unit].observe_step(
+            chars=sum(len(turn.job.request.text) for turn, _ in made) // len(made),
+            first=any(turn.job.steps == 0 for turn, _ in made),
+            step_s=timing.ended_s - timing.started_s,
+            speech_s=speech_s / len(made),
+            batch=len(made),
+        )
+
+    def _begin_load(self, lane: LaneState, unit: str, now_s: float) -> Load:
+        lane.loading = unit
+        lane.started_s = now_s
+        lane.deadline_s = now_s + self._rules.load_s
+        return Load(unit)
+
+    def _due_load(self, lane: LaneState, now_s: float, *, idle: bool) -> str | None:
+        """What this lane should load now: what is to be there from the start, else what listeners wait for."""
+        for name in self._preload:
+            if name not in lane.loaded and name not in self._failures:
+                return name
+        for name, waiting in self._ready_of.items():
+            if not waiting or name in lane.loaded or any(one.loading == name for one in self.lanes):
+                continue
+            if self.state(name) == "ready":
+                if idle and self._refusal(name, now_s) is None:
+                    return name
+            elif idle or now_s - self._wanted_s[name] >= LOAD_PATIENCE_S:
+                return name
+        return None
+
+    # Time
+
+    def _watch(self, now_s: float) -> None:
+        for lane in self.lanes:
+            if now_s >= lane.deadline_s and not lane.stalled:
+                self._stall(lane, now_s)
+
+    def _stall(self, lane: LaneState, now_s: float) -> None:
+        lane.stalled = True
+        stuck = [turn.listener for turn in lane.step.turns] if lane.step is not None else []
+        stuck += [one for one in self._listeners.values() if one.entry.lane == lane.number]
+        if all(one.stalled for one in self.lanes):
+            stuck += [one for one in self._listeners.values() if one.jobs]
+        for listener in stuck:
+            error = EngineStalled(listener.spec.unit, now_s - lane.started_s)
+            if listener.jobs:
+                self._fail(listener, listener.jobs[0], error, now_s)
+            # The step may never end: the slot doesn't wait for it.
+            self.admission.release(listener.key, now_s)
+        self._admit(now_s)
+
+    def _give_notices(self, now_s: float) -> None:
+        for position, (key, wait_s) in enumerate(self.admission.waits_s().items(), 1):
+            self._notice(self._listeners[key], "busy", position, wait_s, now_s)
+
+    def _notice(
+        self, listener: Listener, reason: WaitReason, position: int | None, wait_s: float | None, now_s: float
+    ) -> None:
+        if listener.noticed is not None:
+            given_s, *said = listener.noticed
+            if said == [reason, position] or now_s - given_s < NOTICE_S:
+                return
+        listener.noticed = (now_s, reason, position)
+        self._events.append((listener, partial(listener.handler.on_waiting, reason, position, wait_s)))
+
+
+def _paused_full(listener: Listener) -> bool:
+    entry = listener.entry
+    return entry.frozen_s is not None and entry.made_s - entry.frozen_s >= entry.lead_s
+
+
+def _spare(listener: Listener, now_s: float) -> bool:
+    """Nothing is being made and nothing is to be made soon.
+
+    A live listener whose text is awaited keeps its slot while it plays: it will need the device again in a
+    moment, and load counts those who speak.
+    """
+    if listener.stepping:
+        return False
+    if listener.jobs:
+        return _paused_full(listener)
+    if listener.text_finished or not listener.live:
+        return True
+    dry_s = listener.entry.dry_s()
+    if dry_s is None:
+        return now_s >= listener.opened_s + INHERITED_S
+    return dry_s <= now_s or dry_s == inf

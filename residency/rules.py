@@ -1,0 +1,22 @@
+"""What an operator can set about the device."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    engine_threads: int = 1
+    """Lanes of a CPU; an accelerator has one."""
+    max_load: float = 0.8
+    """The part of a lane's time that may be promised to live listeners."""
+    max_streams: int | None = None
+    """Slots; None: what the measured cost allows."""
+    max_queue: int = 64
+    queue_wait_s: float = 30.0
+    stall_s: float = 30.0
+    """A step that takes longer, and longer than `stall_ratio` times its estimate, has stalled."""
+    stall_ratio: float = 10.0
+    load_s: float = 600.0
+    """The same for a load."""
+    preload: tuple[str, ...] = ()
+    """Units that every lane of their device loads before it serves."""

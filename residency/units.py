@@ -1,0 +1,45 @@
+"""What can be in memory: an engine with one checkpoint on one device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engines.contract import Engine, Facts, Model, Request, Source
+
+AnyModel = Model[Any, Any]
+UnitState = Literal["unloaded", "loading", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    name: str
+    engine: Engine
+    source: Source
+    device: str
+    """Units of one device share its lanes."""
+    facts: Facts
+    guard: Callable[[AnyModel], AnyModel] | None = None
+    """Decorates each loaded model."""
+    probes: tuple[Request, ...] = ()
+    """What is spoken, unheard, after the first load to learn its cost; empty: nothing is."""
+
+    def load(self) -> AnyModel:
+        """Called by the lane that will own the model. Raises EngineUnavailable, or what the engine does."""
+        model = self.engine.load(self.source, self.device)
+        return self.guard(model) if self.guard is not None else model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitStatus:
+    """One row of what can be said about a unit."""
+
+    name: str
+    device: str
+    state: UnitState
+    facts: Facts
+    in_flight: int
+    cost: float | None
+    """Device seconds for a second of speech, its inverse the speed in real time; None: never measured."""
+    realtime: bool
+    last_error: str | None
+    load_s: float | None
