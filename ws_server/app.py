@@ -1,0 +1,102 @@
+"""The application: sockets go straight to `/v1/speak`, all else through Starlette."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ws_server.http import drain, engines, health, openapi, tokens, voices
+from ws_server.http.errors import TABLE, Problem, respond
+from ws_server.http.page import page_routes
+from ws_server.services import Services
+from ws_server.settings import Settings
+from ws_server.speak import Receive, Scope, Send, SpeakEndpoint
+
+API_ROUTES = (
+    Route("/livez", health.livez, methods=["GET"]),
+    Route("/readyz", health.readyz, methods=["GET"]),
+    Route("/health", health.health, methods=["GET"]),
+    Route("/v1/engines", engines.list_engines, methods=["GET"]),
+    Route("/v1/voices", voices.list_voices, methods=["GET"]),
+    Route("/v1/tokens", tokens.make_token, methods=["POST"]),
+    Route("/drain", drain.start_drain, methods=["POST"]),
+    Route("/openapi.json", openapi.openapi, methods=["GET"]),
+)
+METRICS_ROUTE = Route("/metrics", health.metrics, methods=["GET"])
+
+
+class App:
+    """An ASGI application; `services` is what it is made of."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._speak = SpeakEndpoint(services)
+        self._http = _starlette(services, self._speak)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope["path"] == "/v1/speak":
+            await self._speak(scope, receive, send)
+        else:
+            await self._http(scope, receive, send)
+
+
+def create_app(settings: Settings) -> App:
+    """Reads files, so not on a loop. Raises BadSettings."""
+    return App(Services.of(settings))
+
+
+def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
+    settings = services.settings
+    routes = [*API_ROUTES, Route("/v1/speak", speak, methods=["GET"])]
+    if settings.metrics:
+        routes.append(METRICS_ROUTE)
+    if settings.page:
+        routes += page_routes()
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["authorization", "content-type"],
+        max_age=600,
+    )
+    app = Starlette(
+        routes=routes,
+        middleware=[cors] if settings.origins else [],
+        exception_handlers={
+            **dict.fromkeys((Problem, *TABLE), respond),
+            Exception: respond,
+            HTTPException: _starlette_error,
+        },
+        lifespan=_lifespan,
+    )
+    app.state.services = services
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    services: Services = app.state.services
+    async with services.dispatcher, anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            services.readiness.warm_up, services.dispatcher, services.catalogue.default_engine, services.log
+        )
+        yield
+        tasks.cancel_scope.cancel()
+
+
+_STARLETTE_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+async def _starlette_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
+    code = _STARLETTE_CODES.get(error.status_code, "bad_message")
+    response = Problem(error.status_code, code, error.detail).response()
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,1 @@
+"""The HTTP face: one module a group of endpoints."""

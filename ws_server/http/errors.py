@@ -1,0 +1,83 @@
+"""What goes wrong over HTTP, and the one table that turns it into a status and a code of the wire page.
+
+Problem                 any status and code
+└── Busy                503 with a computed Retry-After
+auth.Unauthorized       401
+auth.Forbidden          403
+anything else           500 internal, logged, its text kept from the client
+"""
+
+import logging
+import math
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from engines.contract import EngineUnavailable
+from engines.registry import UnknownEngine
+from ws_server.auth import Forbidden, Unauthorized
+
+
+class Problem(Exception):  # noqa: N818 - named by situation
+    """A refusal that is ready to be sent."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+    def body(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.param is not None:
+            error["param"] = self.param
+        if self.retry_after_s is not None:
+            error["retry_after_ms"] = math.ceil(self.retry_after_s * 1000)
+        return {"error": error}
+
+    def response(self) -> JSONResponse:
+        headers = {"cache-control": "no-store"}
+        if self.retry_after_s is not None:
+            headers["retry-after"] = str(math.ceil(self.retry_after_s))
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse(self.body(), self.status, headers)
+
+
+class Busy(Problem):
+    def __init__(self, code: str, message: str, retry_after_s: float) -> None:
+        super().__init__(503, code, message, retry_after_s=retry_after_s)
+
+
+TABLE: dict[type[Exception], tuple[int, str]] = {
+    Unauthorized: (401, "unauthorized"),
+    Forbidden: (403, "forbidden"),
+    UnknownEngine: (404, "unknown_engine"),
+    EngineUnavailable: (503, "engine_unavailable"),
+}
+
+
+def describe(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    for kind, (status, code) in TABLE.items():
+        if isinstance(error, kind):
+            return Problem(status, code, str(error))
+    logging.getLogger(__name__).error("an endpoint failed", exc_info=error)
+    return Problem(500, "internal", "the server made a mistake; its log has more")
+
+
+async def respond(_request: Request, error: Exception) -> JSONResponse:
+    """Starlette's exception handler for every kind."""
+    return describe(error).response()

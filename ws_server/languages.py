@@ -1,0 +1,38 @@
+"""Whatever a client calls a language, as one of those that an engine offers."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import langcodes
+
+_MAX_DISTANCE = 5
+"""langcodes' scale: regions of one language are at most 5 apart, Swiss German and German 8, strangers 10 and up."""
+
+
+def match_language(asked: str, offered: Iterable[str]) -> str | None:
+    """The offered BCP-47 tag for an ISO code, a BCP-47 tag or an English name; None: none is near enough."""
+    return _match(asked.strip(), tuple(offered))
+
+
+@lru_cache(maxsize=1024)
+def _match(asked: str, offered: tuple[str, ...]) -> str | None:
+    tag = _tag(asked)
+    if tag is None or not offered:
+        return None
+    found, distance = langcodes.closest_match(tag, offered, max_distance=_MAX_DISTANCE)
+    if distance <= _MAX_DISTANCE:
+        return found
+    # Two scripts of one language are far apart for a reader, and the same for a listener.
+    language = langcodes.get(tag).language
+    return next((other for other in offered if langcodes.get(other).language == language), None)
+
+
+def _tag(asked: str) -> str | None:
+    try:
+        return str(langcodes.standardize_tag(asked))
+    except (ValueError, AttributeError):
+        pass
+    try:
+        return langcodes.find(asked).to_tag()
+    except (LookupError, ValueError):  # ValueError: its table of names stumbles over control characters
+        return None

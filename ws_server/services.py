@@ -1,0 +1,114 @@
+"""What sessions and endpoints share; one for each application."""
+
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from protocol.limits import Limits
+from protocol.messages import Hello
+from residency.dispatcher import Dispatcher
+from ws_server.auth import Auth, Identity, read_keys
+from ws_server.catalogue import Catalogue
+from ws_server.device import make_dispatcher
+from ws_server.log import Log
+from ws_server.metrics import Gauge, Metrics
+from ws_server.observer import Observer
+from ws_server.origins import Origins
+from ws_server.readiness import Readiness
+from ws_server.sessions import Sessions
+from ws_server.settings import Settings
+from ws_server.tokens import TokenStore
+
+PROTOCOL = "saystream.v1"
+FORMATS = ("s16le", "f32le", "mulaw", "alaw")
+FEATURES: tuple[str, ...] = ()
+"""Types of messages that were added after v1.0."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """Used on the loop alone."""
+
+    settings: Settings
+    limits: Limits
+    dispatcher: Dispatcher
+    catalogue: Catalogue
+    auth: Auth
+    origins: Origins
+    metrics: Metrics
+    log: Log
+    observer: Observer
+    sessions: Sessions
+    version: str
+    readiness: Readiness = field(default_factory=Readiness)
+    device: str = "cpu"
+    started_s: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Services":
+        """Reads files, so not on a loop. Raises BadSettings."""
+        keys = read_keys(settings)
+        catalogue = Catalogue.read(settings)
+        metrics, log = Metrics(), Log(log_text=settings.log_text)
+        services = cls(
+            settings=settings,
+            limits=settings.limits,
+            dispatcher=make_dispatcher(settings, catalogue),
+            catalogue=catalogue,
+            auth=Auth(keys, TokenStore()),
+            origins=Origins.of(origins=settings.origins, hosts=settings.hosts, keyed=bool(keys)),
+            metrics=metrics,
+            log=log,
+            observer=Observer(metrics, log),
+            sessions=Sessions(max_connections=settings.max_connections),
+            version=metadata.version("saystream"),
+        )
+        metrics.watch(services.gauges())
+        return services
+
+    def new_session_name(self) -> str:
+        return secrets.token_hex(8)
+
+    def hello(self, session: str, identity: Identity) -> Hello:
+        del identity
+        return Hello(
+            protocol=PROTOCOL,
+            server=f"saystream/{self.version}",
+            session=session,
+            replica=self.settings.replica,
+            engine=self.catalogue.default_engine,
+            voice=self.catalogue.default_voice,
+            sample_rate_hz=self.catalogue.default_rate_hz,
+            formats=list(FORMATS),
+            limits=self.limits.wire(),
+            load=round(min(self.dispatcher.load, 1.0), 4),
+            features=list(FEATURES),
+        )
+
+    def unready_reason(self) -> str | None:
+        """Being full is no reason."""
+        if self.sessions.draining:
+            return "draining"
+        if self.dispatcher.wedged:
+            return "an engine step hasn't come back"
+        return self.readiness.problem
+
+    def gauges(self) -> Iterator[Gauge]:
+        dispatcher, sessions = self.dispatcher, self.sessions
+        yield Gauge("saystream_in_flight", "Utterances that hold a slot", lambda: dispatcher.in_flight)
+        yield Gauge("saystream_queued", "Utterances that wait for a slot", lambda: dispatcher.queued)
+        yield Gauge("saystream_load_ratio", "Part of the device that is in use", lambda: dispatcher.load)
+        yield Gauge(
+            "saystream_max_streams", "Utterances that may speak at once", lambda: dispatcher.max_streams
+        )
+        yield Gauge("saystream_connections", "Connections that are open", lambda: len(sessions))
+        yield Gauge("saystream_ready", "1 while new work may come", lambda: self.unready_reason() is None)
+        yield Gauge("saystream_draining", "1 while no new work is taken", lambda: sessions.draining)
+
+    def drain(self) -> None:
+        """No new work; the process ends when the last utterance has, or drain_s from now."""
+        if not self.sessions.draining:
+            self.log.info("draining", connections=len(self.sessions), drain_s=self.settings.drain_s)
+        self.sessions.drain(time.monotonic() + self.settings.drain_s)

@@ -1,0 +1,248 @@
+"""uvicorn's two connection protocols, with this server's bounds on memory and time.
+
+`send` returns when the kernel has taken all bytes: the session's idea of "blocked" and its playout clock rest on
+that. Nothing is written to a client that doesn't read, and one that reads nothing for long is cut.
+"""
+
+import asyncio
+import socket
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import Frame
+
+MAX_HEAD_BYTES = 32 * 1024
+BODY_S = 300.0
+"""A request's whole body has to arrive within; what takes a body has its own, closer bounds."""
+NOTSENT_LOWAT_BYTES = 16 * 1024
+MAX_FRAGMENTS = 4096
+"""Of one message: empty ones cost a list entry each and no byte of the message's limit."""
+MAX_WAITING_MESSAGES = 64
+_TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if hasattr(socket, "SO_PEERSEC") else None)
+
+
+class HttpConnection(HttpToolsProtocol):
+    """Bounds the size of a request's head and the time that head and body take to arrive (slow loris)."""
+
+    head_s = 10.0
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _in_head = True
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._arm(self.head_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._disarm()
+        super().handle_websocket_upgrade()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._arm(self.head_s)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._refuse()
+            return
+        self._arm(BODY_S)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._disarm()
+        if not self._refused:
+            super().on_message_complete()
+
+    def _refuse(self) -> None:
+        self._refused = True
+        self.transport.write(
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.close()
+
+    def _arm(self, after_s: float) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(after_s, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        self.transport.abort()
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket whose sends are true and whose buffers are small."""
+
+    stalled_reader_s = 60.0
+    _stall_timer: asyncio.TimerHandle | None = None
+    _stalled_bytes = 0
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+
+    # Writing ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        # 0: `pause_writing` comes as soon as the kernel doesn't take everything, `resume_writing` when it has.
+        self.transport.set_write_buffer_limits(high=0)
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if raw is not None and _TCP_NOTSENT_LOWAT is not None:
+            try:
+                raw.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES)
+            except OSError:
+                pass  # A Unix socket, or a kernel without it: SO_SNDBUF alone bounds then.
+
+    async def send(self, message: Any) -> None:
+        """Returns when the kernel has taken the message. Cancelled: it may have been sent."""
+        await super().send(message)
+        if not self.writable.is_set():
+            await self.writable.wait()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._watch_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_reader()
+
+    def _watch_reader(self) -> None:
+        self._stalled_bytes = self.transport.get_write_buffer_size()
+        self._stall_timer = self.loop.call_later(self.stalled_reader_s, self._check_reader)
+
+    def _check_reader(self) -> None:
+        self._stall_timer = None
+        if self.transport.get_write_buffer_size() < self._stalled_bytes:
+            self._watch_reader()
+        else:
+            self.transport.abort()
+
+    def _forget_reader(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self._fail(1008, "too many fragments")
+            return
+        super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        # uvicorn stops reading after each message. Ours are a few bytes and taken at once, so a burst of them
+        # shouldn't cost two system calls each.
+        data = bytes(self.frames[0]) if len(self.frames) == 1 else b"".join(self.frames)
+        self.frames = []
+        if self.close_sent:
+            return
+        if self.curr_msg_data_type == "bytes":
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        else:
+            try:
+                self.queue.put_nowait({"type": "websocket.receive", "text": data.decode()})
+            except UnicodeDecodeError:
+                self._fail(1007, "not UTF-8")
+                return
+        if self.queue.qsize() >= MAX_WAITING_MESSAGES and not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def handle_ping(self) -> None:
+        pong = self.conn.data_to_send()
+        # A client that floods pings and reads no answer grows nothing here.
+        if self.writable.is_set():
+            self.transport.write(b"".join(pong))
+
+    def eof_received(self) -> None:
+        # Half closed: nothing that is still buffered will be missed, and waiting for it could take for ever.
+        if not self.writable.is_set():
+            self.transport.abort()
+
+    # Keeping alive, ending --------------------------------------------------------------------------------
+
+    def send_keepalive_ping(self) -> None:
+        if self.writable.is_set():
+            super().send_keepalive_ping()
+        else:
+            self.ping_timer = None
+            self.schedule_ping()
+
+    def keepalive_timeout(self) -> None:
+        if not self.writable.is_set():
+            # The answer can't be asked for while the ping is stuck; the reader's own watch decides.
+            self.pong_timer = None
+            self.pending_ping_payload = None
+            self.schedule_ping()
+            return
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_reader()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The process ends now; every session that could end well has."""
+        self.stop_keepalive()
+        if self.handshake_complete and not self.close_sent:
+            self._fail(1001, "the server stops")
+        elif not self.handshake_complete:
+            self.send_500_response()
+        self.transport.close()
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.conn.fail(code, reason)
+        self.close_sent = True
+        if self.writable.is_set():
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+
+def connection_classes(
+    *, request_head_s: float, stalled_reader_s: float
+) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
+    """The (HTTP, WebSocket) protocols for uvicorn's `http` and `ws`, which takes classes and no arguments."""
+    http = type("HttpConnection", (HttpConnection,), {"head_s": request_head_s})
+    ws = type("SocketConnection", (SocketConnection,), {"stalled_reader_s": stalled_reader_s})
+    return cast("type[asyncio.Protocol]", http), cast("type[asyncio.Protocol]", ws)
