@@ -971,6 +971,11 @@ export class Utterance extends Events {
     return this.#started;
   }
 
+  /** It takes no more text. */
+  get closed() {
+    return this.#ended;
+  }
+
   // Text in
 
   /** The next increment: a token, a word, a page. Kept verbatim; nothing is added between increments. */
