@@ -19,7 +19,7 @@ _CLOSE_ENOUGH = 0.05
 
 def main(options: argparse.Namespace) -> int:
     where = address.parse(options.url)
-    texts = replies.REPLIES if options.corpus is None else replies.read(Path(options.corpus))
+    texts = replies.own() if options.corpus is None else replies.read(Path(options.corpus))
     wanted = {"engine": options.engine, "voice": options.voice}
     fields = {name: value for name, value in wanted.items() if value is not None}
 

@@ -49,8 +49,8 @@ class Link(asyncio.Protocol):
     async def connect(self) -> None:
         """Raises OSError, LinkRefusedError."""
         parts = urlsplit(self._url)
-        port = parts.port or 80
-        await asyncio.get_running_loop().create_connection(lambda: self, parts.hostname, port)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, parts.hostname or "127.0.0.1", parts.port or 80)
         await self.upgraded
 
     def send(self, data: bytes) -> None:
