@@ -6,6 +6,7 @@ word here ("7:30 pm" has one time, not four).
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -18,8 +19,12 @@ _WORD = re.compile(r"\S+")
 _DIGIT_RUN = re.compile(r"\d(?:,?\d){18,}")
 """The library's number reader raises IndexError past its largest scale word (36 digits); nobody follows a number
 beyond the quintillions by ear anyway, so these are read digit by digit."""
+_LONG_WORD = re.compile(r"[^\W\d_]{46,}")
+_SPELT_LETTERS = 30
+"""The network for unknown words gives up on longer ones, and would leave out the rest."""
 _MARKUP = re.compile(r"\](?=\()")
 """The front end takes `[word](/phonemes/)` as instructions, which a user's text mustn't be able to give."""
+_UNUSUAL = re.compile(r"[^A-Za-z0-9 .,;:!?'-]")
 _EDGES = ".,;:!?…\"'“”‘’()[]{}«»—–-"
 _PAUSES = frozenset(';:,.!?—…"()“” ')
 """The vocabulary's characters that aren't sounds."""
@@ -63,14 +68,22 @@ class Reader:
         at = 0
         for sentence in Hibari.split_sentences(text):
             at = text.index(sentence, at)
-            for sounds in _pieces(self._sounds(sentence, at)):
-                if any(set(sound.phonemes) - _PAUSES for sound in sounds):
-                    yield self._utterable(sounds)
+            sounds = self._sounds_of_anything(sentence, at)
+            for start, end in _pieces(sounds):
+                if any(set(sound.phonemes) - _PAUSES for sound in sounds[start:end]):
+                    goes_on = sounds[end].span if end < len(sounds) else None
+                    yield self._utterable(sounds[start:end], goes_on)
             at += len(sentence)
+
+    def _sounds_of_anything(self, sentence: str, at: int) -> list[_Sound]:
+        try:
+            return self._sounds(sentence, at)
+        except Exception:  # noqa: BLE001 - the edge to a reader that raises what it likes over a sign it can't read
+            return self._sounds(_UNUSUAL.sub(" ", sentence), at)
 
     def _sounds(self, sentence: str, at: int) -> list[_Sound]:
         """One for each word of the rewritten sentence, in order."""
-        spoken = normalize(_MARKUP.sub("] ", _DIGIT_RUN.sub(_digit_by_digit, sentence)))
+        spoken = normalize(_respell(sentence))
         if not spoken:
             return []
         spans = _align(sentence, spoken)
@@ -82,7 +95,8 @@ class Reader:
         sounds = zip(phonemes, spans, strict=True)
         return [_Sound(word, None if span is None else (span[0] + at, span[1] + at)) for word, span in sounds]
 
-    def _utterable(self, sounds: Sequence[_Sound]) -> Utterable:
+    def _utterable(self, sounds: Sequence[_Sound], goes_on: tuple[int, int] | None) -> Utterable:
+        """`goes_on`: a word that begins the next piece; if it began in this one, its time is that of its end."""
         ids = [0]
         words: list[WrittenWord] = []
         for index, sound in enumerate(sounds):
@@ -93,23 +107,42 @@ class Reader:
                 if (number := self._vocabulary.get(phoneme)) is not None:
                     ids.append(number)
                     end_id = end_id if phoneme in _PAUSES else len(ids)
-            if sound.span is not None and end_id > first_id:
-                _add(words, WrittenWord(*sound.span, first_id, end_id))
+            if sound.span != goes_on and end_id > first_id:
+                _add(words, sound.span, first_id, end_id)
         while ids[-1] == self._vocabulary[" "]:
             ids.pop()
         return Utterable((*ids, 0), tuple(words))
+
+
+def _respell(sentence: str) -> str:
+    """What the front end can't read or must not obey, in spaced pieces."""
+    sentence = "".join(map(_digit, sentence))
+    sentence = _DIGIT_RUN.sub(_digit_by_digit, _MARKUP.sub("] ", sentence))
+    return _LONG_WORD.sub(_piece_by_piece, sentence)
+
+
+def _digit(char: str) -> str:
+    """A superscript or circled digit as a plain one; the front end knows ² and ³ (squared, cubed)."""
+    plain = unicodedata.digit(char, -1)
+    return char if plain < 0 or char in "²³" else str(plain)
+
+
+def _piece_by_piece(word: re.Match[str]) -> str:
+    text = word.group()
+    return " ".join(text[at : at + _SPELT_LETTERS] for at in range(0, len(text), _SPELT_LETTERS))
 
 
 def _digit_by_digit(number: re.Match[str]) -> str:
     return " ".join(number.group().replace(",", ""))
 
 
-def _add(words: list[WrittenWord], word: WrittenWord) -> None:
+def _add(words: list[WrittenWord], span: tuple[int, int] | None, first_id: int, end_id: int) -> None:
     """A written word that became several spoken ones is still one."""
-    if words and words[-1].start_char == word.start_char:
-        before = words.pop()
-        word = WrittenWord(before.start_char, before.end_char, before.first_id, word.end_id)
-    words.append(word)
+    if span is None:
+        return
+    if words and words[-1].start_char == span[0]:
+        first_id = words.pop().first_id
+    words.append(WrittenWord(*span, first_id, end_id))
 
 
 def _align(written: str, spoken: str) -> list[tuple[int, int] | None]:
@@ -136,16 +169,16 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
     return (start, end) if start < end else None
 
 
-def _pieces(sounds: Sequence[_Sound]) -> Iterator[Sequence[_Sound]]:
-    """As long as the network takes at once, cut after a clause if there is one, else between two words."""
+def _pieces(sounds: Sequence[_Sound]) -> Iterator[tuple[int, int]]:
+    """Runs [start, end) as long as the network takes, cut after a clause if there is one, else between two words."""
     start = size = clause = 0
     for index, sound in enumerate(sounds):
         size += len(sound.phonemes) + 1
         if size > _MAX_PHONEMES and index > start:
             cut = clause if clause > start else index
-            yield sounds[start:cut]
+            yield start, cut
             start = cut
             size = sum(len(sound.phonemes) + 1 for sound in sounds[start : index + 1])
         if sound.phonemes.endswith((",", ";", ":", "—")):
             clause = index + 1
-    yield sounds[start:]
+    yield start, len(sounds)

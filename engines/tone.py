@@ -274,7 +274,7 @@ def _with_fault(sound: Samples, options: ToneOptions, rate_hz: int) -> Samples:
         case "collapse":
             return sound[: round(0.05 * rate_hz)]
         case "runaway":
-            noise = np.random.default_rng(0).uniform(-_LEVEL, _LEVEL, 600 * rate_hz)
+            noise = np.random.default_rng(0).uniform(-_LEVEL, _LEVEL, 120 * rate_hz)
             return np.concatenate((sound, noise.astype(np.float32)))
         case "silence_inside":
             return np.concatenate((sound, np.zeros(3 * rate_hz, np.float32), sound[: rate_hz // 2]))
