@@ -80,7 +80,8 @@ class Dispatcher:
 
     async def loaded(self, unit: str) -> None:
         """Load it on every lane of its device, and wait until that is done. Raises EngineUnavailable,
-        EngineStalled."""
+        EngineStalled.
+        """
         await self._pool(unit).loaded(unit)
 
     # Listeners
