@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, cast
 
 from saystream import shadow
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="saystream", description="Speak text while it is being written.", epilog=_STATUSES
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('saystream')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     commands.add_parser("serve", help="run the server (saystream serve --help)", add_help=False)
     commands.add_parser("check", help="check the server's settings and start nothing", add_help=False)

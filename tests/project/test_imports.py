@@ -12,7 +12,9 @@ import importlib, json, pkgutil, socket, sys, threading
 for name in {packages!r}:
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
-        if not module.name.endswith("__main__"):
+        # An engine's own parts (engines/<engine>_<part>.py) are imported with its library, on demand.
+        part_of_an_engine = name == "engines" and "_" in module.name
+        if not module.name.endswith("__main__") and not part_of_an_engine:
             importlib.import_module(module.name)
 print(json.dumps({{
     "heavy": [name for name in {heavy!r} if name in sys.modules],
