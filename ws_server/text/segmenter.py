@@ -3,9 +3,17 @@
 import regex
 
 from ws_server.text import ladder
+from ws_server.text.connectors import connectors
 from ws_server.text.rules import SegmentRules
 from ws_server.text.segment import Cut, TextSegment
-from ws_server.text.sentences import LOOKAHEAD_CHARS, WAIT, SentenceEnds, ends_with_number, looks_ended
+from ws_server.text.sentences import (
+    LOOKAHEAD_CHARS,
+    WAIT,
+    SentenceEnds,
+    ends_with_number,
+    language_code,
+    looks_ended,
+)
 from ws_server.text.speakable import BREAK, SpeakableCopy
 
 _BLANK = regex.compile(r"\s*+")
@@ -19,7 +27,9 @@ class Segmenter:
     def __init__(self, copy: SpeakableCopy, rules: SegmentRules, language: str) -> None:
         self._copy = copy
         self._rules = rules
-        self._sentence_ends = SentenceEnds(language)
+        code = language_code(language)
+        self._sentence_ends = SentenceEnds(code)
+        self._small = connectors(code)
         self._max_chars = min(rules.max_chars or _MAX_CHARS, _MAX_CHARS)
         stops = regex.escape(self._sentence_ends.stops)
         self._later_events = regex.compile(rf"[{stops}\n]")
@@ -96,10 +106,11 @@ class Segmenter:
         if last is None:
             too_long = len(text) - start > max(_LONG_WORD_CHARS, max_chars)
             return ladder.last_grapheme(text, start, limit) if too_long else None
-        place = ladder.best_word(text, start, min(limit, last) + 1, 3, -1)
-        if place < 0:
-            place = ladder.best_word(text, start, min(limit, last) + 1, 2, -1)
-        return place if place >= 0 else self._shortest(last)
+        for min_words in (3, 2):
+            place = ladder.best_word(text, start, min(limit, last) + 1, min_words, self._small)
+            if place is not None:
+                return place
+        return self._shortest(last)
 
     def _shortest(self, last: int) -> int | None:
         """The end of the second word, however long."""
@@ -162,11 +173,14 @@ class Segmenter:
         if self._sentences:
             self._cut(self._sentences[-1], "sentence")
         else:
-            self._cut(ladder.within(self._copy.text, self._start, limit), "cap")
+            self._cut(ladder.within(self._copy.text, self._start, limit, self._small), "cap")
         return True
 
     def _stop(self, place: int, limit: int, end: int, final: Cut | None) -> bool:
         text = self._copy.text
+        if not ladder.is_spoken(text, self._start, place):
+            self._seen = place + 1
+            return True
         sentence_end, onward = self._sentence_ends.at(text, place, self._sentence_start, end)
         if sentence_end == WAIT:
             if end > limit + LOOKAHEAD_CHARS:
@@ -174,7 +188,7 @@ class Segmenter:
             if final is None:
                 return False
             sentence_end = -1
-        if sentence_end < 0 or not ladder.is_spoken(text, self._start, sentence_end):
+        if sentence_end < 0:
             self._seen = onward
             return True
         if sentence_end > limit:
@@ -186,8 +200,12 @@ class Segmenter:
         self._sentences.append(place)
         self._sentence_start = self._seen = place
         full = 0 < self._rules.max_sentences <= len(self._sentences)
-        if self._first or full or place - self._start >= self._rules.join_chars:
+        if self._first or full or self._weight(place) >= self._rules.join_chars:
             self._cut(place, "sentence")
+
+    def _weight(self, end: int) -> int:
+        """How long the open segment is up to `end`; a character of a script without spaces says as much as three."""
+        return end - self._start + 2 * ladder.unspaced_chars(self._copy.text, self._start, end)
 
     def _first_clause(self, place: int, limit: int, end: int, final: Cut | None) -> bool:
         text = self._copy.text
@@ -217,7 +235,8 @@ class Segmenter:
         enough = count >= rules.first_words or chars >= rules.first_chars
         if enough and (count >= rules.first_clause_words or chars >= 2 * rules.first_chars):
             min_words = min(count, rules.first_clause_words)
-            self._cut(ladder.best_word(text, start, place + 1, min_words, place), "clause")
+            best = ladder.best_word(text, start, place + 1, min_words, self._small)
+            self._cut(place if best is None else best, "clause")
 
     def _cut(self, end: int, cut: Cut) -> None:
         """Cut at `end`; a piece without anything speakable is left out."""

@@ -4,6 +4,7 @@
 so that its answer can't change when more text arrives.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import regex
@@ -37,13 +38,36 @@ def language_code(tag: str) -> str:
     return tag.replace("_", "-").partition("-")[0].lower() or "en"
 
 
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    text: str
+    start: int
+    """Where the sentence began."""
+    at: int
+    marks: str
+    close: int
+    """Where its closing quotes and brackets end."""
+
+    @property
+    def after_digit(self) -> bool:
+        return self.marks == "." and self.text[self.at - 1 : self.at].isdigit()
+
+    @property
+    def quoted(self) -> bool:
+        return self.close > self.at + len(self.marks)
+
+    def next_word(self) -> int:
+        opening = _OPENING.match(self.text, self.close + 1)
+        return opening.end() if opening else self.close + 1
+
+
 class SentenceEnds:
-    """The rules of one language."""
+    """The rules of one language, named by the primary part of its tag."""
 
     __slots__ = ("_code", "_run")
 
-    def __init__(self, language: str) -> None:
-        self._code = language_code(language)
+    def __init__(self, code: str) -> None:
+        self._code = code
         self._run = _GREEK_RUN if self._code == "el" else _RUN
 
     @property
@@ -72,39 +96,42 @@ class SentenceEnds:
         if following != " ":
             unspaced = _UNSPACED.match(following) is not None and not text[stop - 1 : stop].isdigit()
             return (close if unspaced else NO), close
-        return self._before_space(text, start, stop, marks, close, end), close
+        return self._before_space(_Stop(text[:end], start, stop, marks, close)), close
 
-    def _before_space(self, text: str, start: int, stop: int, marks: str, close: int, end: int) -> int:
-        opening = _OPENING.match(text, close + 1, end)
-        word = opening.end() if opening else close + 1
-        if word == end:
+    def _before_space(self, stop: _Stop) -> int:
+        word, close = stop.next_word(), stop.close
+        if word == len(stop.text):
             return WAIT
-        first = text[word]
-        if first == "\n":
+        first = stop.text[word]
+        if first == "\n" or ";" in stop.marks or "\u037e" in stop.marks:
             return close
-        if ";" in marks or "\u037e" in marks:
-            return close
-        after_digit = marks == "." and text[stop - 1 : stop].isdigit()
-        if after_digit and first.isdigit():
+        if self._is_inside(stop, first):
             return NO
-        if marks == "." and _LIST_NUMBER.fullmatch(text, start, stop):
-            return NO
-        if close > stop + len(marks) and first.islower():
-            return NO
-        if marks == "." and self._code != "en" and _INITIAL.search(text, max(start, stop - 2), stop):
-            return NO
-        ordinal = after_digit and self._code != "en"
-        sentence = text[start:stop] + marks.replace("…", "...")
+        ordinal = stop.after_digit and self._code != "en"
+        sentence = stop.text[stop.start : stop.at] + stop.marks.replace("…", "...")
         if not ordinal and self._ends(sentence, first):
             return close
         if not (ordinal or first.isupper()):
             return NO
         # An abbreviation or an ordinal, and the next word may yet begin a sentence.
-        rest = _NEXT_WORD.match(text, word, end)
+        rest = _NEXT_WORD.match(stop.text, word)
         rest_end = rest.end() if rest else word
-        if rest_end == end and rest_end - word < _NEXT_WORD_CHARS:
+        if rest_end == len(stop.text) and rest_end - word < _NEXT_WORD_CHARS:
             return WAIT
-        return close if self._ends(sentence, text[word:rest_end]) else NO
+        return close if self._ends(sentence, stop.text[word:rest_end]) else NO
+
+    def _is_inside(self, stop: _Stop, first: str) -> bool:
+        """Whether the sentence goes on with `first`, by rules that `sentencex` hasn't."""
+        if stop.quoted and first.islower():
+            return True
+        if stop.marks != ".":
+            return False
+        if (stop.after_digit and first.isdigit()) or _LIST_NUMBER.fullmatch(stop.text, stop.start, stop.at):
+            return True
+        return (
+            self._code != "en"
+            and _INITIAL.search(stop.text, max(stop.start, stop.at - 2), stop.at) is not None
+        )
 
     def _ends(self, sentence: str, following: str) -> bool:
         found = sentencex.get_sentence_boundaries(self._code, f"{sentence} {following}")
