@@ -52,17 +52,17 @@ class SilenceGate:
             return self._held[:0]
         waiting = np.concatenate((self._held, samples)) if self._held.size else samples
         loud = np.flatnonzero(np.abs(waiting) >= self._level)
-        if not self.heard and loud.size == 0 and not last:
-            return self._wait_for_sound(waiting)
-        if not self.heard and loud.size:
+        if not self.heard and loud.size == 0:
+            return self._wait_for_sound(waiting, keep_samples=0 if last else self._lead_in_samples)
+        if not self.heard:
             start = max(0, int(loud[0]) - self._lead_in_samples)
             self.dropped_samples += start
             waiting, loud = waiting[start:], loud - start
             self.heard = True
         return self._pass(waiting, loud, last=last)
 
-    def _wait_for_sound(self, waiting: Samples) -> Samples:
-        keep = min(waiting.size, self._lead_in_samples)
+    def _wait_for_sound(self, waiting: Samples, keep_samples: int) -> Samples:
+        keep = min(waiting.size, keep_samples)
         self.dropped_samples += waiting.size - keep
         self._held = waiting[waiting.size - keep :].copy()
         return waiting[:0]
@@ -92,6 +92,6 @@ class SilenceGate:
         edges = np.concatenate(([-1 - self._silent_samples], loud, [waiting.size]))
         for index in np.flatnonzero(np.diff(edges) > self._gap_samples):
             start = max(0, int(edges[index]) + 1)
-            if self.passed_samples + start >= self._cut_after_samples and (self.heard or index > 0):
+            if self.passed_samples + start >= self._cut_after_samples:
                 return start
         return None
