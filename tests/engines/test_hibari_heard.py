@@ -1,5 +1,7 @@
 """The default engine as a listener hears it, through the guards."""
 
+from typing import Any
+
 import pytest
 
 from engines.contract import Request, Source
@@ -33,14 +35,14 @@ SENTENCES = [
 
 
 @pytest.fixture(scope="module")
-def model() -> Guarded[object, object]:
+def model() -> Guarded[Any, Any]:
     inner: HibariModel = engine.load(Source(), "cpu")
     return Guarded(inner, engine.identify(Source()), engine.info)
 
 
 @pytest.mark.real_voice
 def test_a_recogniser_understands_twenty_sentences_and_their_last_words(
-    model: Guarded[object, object],
+    model: Guarded[Any, Any],
 ) -> None:
     heard = {
         sentence: transcribe(

@@ -1,0 +1,49 @@
+"""docs/engines.md is true: its example runs, its tables are complete."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines import registry
+from engines.contract import Request, Source
+from engines.guards import Guarded
+from engines.tone_settings import FAULTS, ToneOptions, ToneSettings
+from tests.engines.speaking import speak
+
+PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8")
+
+
+def test_the_example_engine_speaks() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the page's own example
+    engine = names["engine"]
+    model = engine.load(Source(), "cpu")
+    result = speak(
+        Guarded(model, engine.identify(Source()), engine.info),
+        Request(text="one three", language="en", voice="wood"),
+    )
+    assert (result.samples == 0.5).sum() == 80
+    assert np.flatnonzero(result.samples)[40] == 0.3 * 16000
+
+
+def test_every_engine_is_in_the_table() -> None:
+    assert set(re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \|", PAGE, re.MULTILINE)) >= set(
+        registry.names()
+    )
+
+
+def test_every_setting_option_and_fault_of_tone_is_on_the_page() -> None:
+    section = PAGE.split("## tone")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([a-z_0-9]+)`", section))
+    assert {field.name for field in fields(ToneSettings)} <= named
+    assert {field.name for field in fields(ToneOptions)} <= named
+    assert set(FAULTS) <= named
+
+
+def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
+    voices = registry.describe("hibari").info.voices
+    assert all(f"`{voice.voice_id}`" in PAGE for voice in voices)
