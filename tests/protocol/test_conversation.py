@@ -170,9 +170,9 @@ class Conversation(RuleBasedStateMachine):
             case Heard(id=id_):
                 self.log[id_] = self.log.get(id_, "") + "H"
             case _:
-                id_ = getattr(message, "id", None)
-                if id_ is not None:
-                    self.log[id_] = self.log.get(id_, "") + LETTERS[kind]
+                about = getattr(message, "id", None)
+                if about is not None:
+                    self.log[about] = self.log.get(about, "") + LETTERS[kind]
 
     # The server
 

@@ -164,6 +164,7 @@ def test_nothing_comes_before_the_end_of_what_it_replaces() -> None:
         new.advance(queued("b"))
     old.advance(done("cancelled"))
     new.advance(queued("b"))
+    assert new._predecessor is None, "else a long chain of replacements would be kept"
 
 
 LETTERS = {

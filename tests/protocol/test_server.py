@@ -351,6 +351,16 @@ def test_a_second_cancel_is_ignored() -> None:
     assert talk.hear(Cancel(id="a")) == Ignore()
 
 
+def test_ends_that_are_owed_for_one_id_come_in_turn() -> None:
+    talk = Talk()
+    talk.hear(Open(id="a"))
+    talk.say(started(), segment(), audio())
+    talk.hear(Cancel(id="a"), Open(id="a"), Cancel(id="a"), Open(id="a"))
+    with pytest.raises(LocalProtocolError):
+        talk.say(done("cancelled", samples=0))
+    talk.say(done("cancelled", samples=480), done("cancelled", samples=0), started())
+
+
 def test_the_first_verb_decides_the_reason() -> None:
     talk = Talk()
     talk.hear(Open(id="a"), Cancel(id="a"))
@@ -424,6 +434,15 @@ def test_an_id_opened_again_means_the_new_one(again: str) -> None:
     else:
         talk.hear(Open(id="a"))
         assert talk.hear(Cancel(id="a")) == Apply(Cancel(id="a"), cancels=("a",))
+
+
+def test_a_receipt_is_gone_once_its_id_is_open_again() -> None:
+    talk = Talk()
+    talk.complete()
+    talk.hear(Open(id="a"))
+    assert talk.hear(CancelAll()) == Apply(CancelAll(), cancels=("a",))
+    talk.say(done("cancelled"))
+    assert talk.hear(Cancel(id="a")) == Ignore()
 
 
 def test_receipts_are_forgotten_in_time() -> None:
