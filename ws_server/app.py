@@ -47,9 +47,9 @@ class App:
             await self._http(scope, receive, send)
 
 
-def create_app(settings: Settings) -> App:
-    """Reads files, so not on a loop. Raises BadSettings."""
-    return App(Services.of(settings))
+def create_app(settings: Settings, *, probe: bool = True) -> App:
+    """Reads files, so not on a loop. `probe`: see make_dispatcher. Raises BadSettings."""
+    return App(Services.of(settings, probe=probe))
 
 
 def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:

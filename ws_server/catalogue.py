@@ -24,18 +24,12 @@ class Entry:
 
     name: str
     engine: Engine
+    info: Info
     source: Source
+    installed: bool
     facts: Facts | None
     """None: it can't be used; `problem` says why."""
     problem: str | None = None
-
-    @property
-    def installed(self) -> bool:
-        return registry.missing(self.engine) is None
-
-    @property
-    def info(self) -> Info:
-        return self.engine.info
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +55,11 @@ class Catalogue:
     @classmethod
     def read(cls, settings: Settings) -> "Catalogue":
         """Look at every engine of the registry. Raises BadSettings where a setting names what isn't there."""
-        unknown = set(settings.engines) - set(registry.names())
+        names = registry.names()
+        unknown = set(settings.engines).difference(names)
         if unknown:
             raise BadSettings(f"engines: there is no engine {', '.join(sorted(unknown))}")
-        entries = {name: _entry(name, settings.engines.get(name, {})) for name in registry.names()}
+        entries = {name: _entry(name, settings.engines.get(name, {})) for name in names}
         for name in settings.engines:
             if entries[name].facts is None:
                 raise BadSettings(f"engines.{name}: {entries[name].problem}")
@@ -190,16 +185,25 @@ def _entry(name: str, values: Mapping[str, Any]) -> Entry:
     engine = registry.describe(name)
     source = Source(path=values.get("path"), settings={k: v for k, v in values.items() if k != "path"})
     command = registry.missing(engine)
-    if command is not None:
-        problem = f"the library of engine {name!r} isn't installed: {command}"
-        return Entry(name=name, engine=engine, source=source, facts=None, problem=problem)
+    facts, problem = None, None
     try:
-        facts = engine.identify(source)
+        if command is None:
+            facts = engine.identify(source)
+        else:
+            problem = f"the library of engine {name!r} isn't installed: {command}"
     except EngineUnavailable as error:
-        return Entry(name=name, engine=engine, source=source, facts=None, problem=str(error))
+        problem = str(error)
     except OptionError as error:
         raise BadSettings(f"engines.{name}.{error.param}: {error}") from None
-    return Entry(name=name, engine=engine, source=source, facts=facts)
+    return Entry(
+        name=name,
+        engine=engine,
+        info=engine.info,
+        source=source,
+        installed=command is None,
+        facts=facts,
+        problem=problem,
+    )
 
 
 def _allowed_voice(asked: str | None, identity: Identity) -> str | None:

@@ -13,7 +13,10 @@ from ws_server.catalogue import Catalogue, Entry
 from ws_server.settings import Settings
 
 
-def make_dispatcher(settings: Settings, catalogue: Catalogue, *, device: str = "cpu") -> Dispatcher:
+def make_dispatcher(
+    settings: Settings, catalogue: Catalogue, *, device: str = "cpu", probe: bool = True
+) -> Dispatcher:
+    """`probe`: each engine speaks for up to a second after its load, to learn what it costs."""
     default = catalogue.default_engine
     # The dispatcher answers for its first unit where none is named.
     entries = sorted(catalogue.entries(), key=lambda entry: entry.name != default)
@@ -26,12 +29,11 @@ def make_dispatcher(settings: Settings, catalogue: Catalogue, *, device: str = "
         stall_s=settings.step_deadline_s,
         preload=(default,),
     )
-    return Dispatcher(
-        [_unit(entry, entry.facts, device) for entry in entries if entry.facts is not None], rules
-    )
+    usable = [(entry, entry.facts) for entry in entries if entry.facts is not None]
+    return Dispatcher([_unit(entry, facts, device, probe=probe) for entry, facts in usable], rules)
 
 
-def _unit(entry: Entry, facts: Facts, device: str) -> Unit:
+def _unit(entry: Entry, facts: Facts, device: str, *, probe: bool) -> Unit:
     return Unit(
         name=entry.name,
         engine=entry.engine,
@@ -39,7 +41,7 @@ def _unit(entry: Entry, facts: Facts, device: str) -> Unit:
         device=device,
         facts=facts,
         guard=partial(_guard, facts, entry.info),
-        probes=default_probes(entry.info, facts),
+        probes=default_probes(entry.info, facts) if probe else (),
     )
 
 

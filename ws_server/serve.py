@@ -16,9 +16,12 @@ from ws_server import log
 from ws_server.app import App, create_app
 from ws_server.auth import read_keys
 from ws_server.binding import BIND_FAILED, CantBind, bind, require_keys_beyond_this_machine
+from ws_server.check import check
 from ws_server.services import Services
 from ws_server.settings import BadSettings, Settings, load
 from ws_server.transport import connection_classes
+
+__all__ = ["check", "main", "serve"]
 
 OK = 0
 STOPPED_TWICE = 1
@@ -62,15 +65,23 @@ def _run(app: App, listening: socket.socket, argv: list[str] | None) -> int:
 
 
 async def serve(app: App, listening: socket.socket, argv: list[str] | None = None) -> int:
-    """Serve until drained or told twice. `argv` is read again for new keys on SIGHUP."""
+    """Until drained, or told twice by a signal. `argv` is read again for new keys on SIGHUP."""
     server = Server(config_of(app, app.services.settings))
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heed, signals, server, app.services, argv)
+            tasks.start_soon(_announce, app.services, listening)
+            await serve_until_drained(server, app.services, listening)
+            tasks.cancel_scope.cancel()
+    return STOPPED_TWICE if server.force_exit else OK
+
+
+async def serve_until_drained(server: "Server", services: Services, listening: socket.socket) -> None:
+    """Heeds no signals: for embedding, too."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_heed_signals, server, app.services, argv)
-        tasks.start_soon(_end_when_drained, server, app.services)
-        tasks.start_soon(_announce, app.services, listening)
+        tasks.start_soon(_end_when_drained, server, services)
         await server.serve(sockets=[listening])
         tasks.cancel_scope.cancel()
-    return STOPPED_TWICE if server.force_exit else OK
 
 
 def config_of(app: App, settings: Settings) -> uvicorn.Config:
@@ -112,14 +123,10 @@ class Server(uvicorn.Server):
         self.force_exit = True
 
 
-async def _heed_signals(server: Server, services: Services, argv: list[str] | None) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        await heed(signals, server, services, argv)
-
-
 async def heed(
     signals: AsyncIterator[signal.Signals], server: Server, services: Services, argv: list[str] | None
 ) -> None:
+    """The first signal drains, the second ends; SIGHUP reads the keys again."""
     async for number in signals:
         if number == signal.SIGHUP:
             await _read_keys_again(services, argv)

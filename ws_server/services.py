@@ -47,7 +47,7 @@ class Services:
     started_s: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, settings: Settings) -> "Services":
+    def of(cls, settings: Settings, *, probe: bool = True) -> "Services":
         """Reads files, so not on a loop. Raises BadSettings."""
         keys = read_keys(settings)
         catalogue = Catalogue.read(settings)
@@ -55,7 +55,7 @@ class Services:
         services = cls(
             settings=settings,
             limits=settings.limits,
-            dispatcher=make_dispatcher(settings, catalogue),
+            dispatcher=make_dispatcher(settings, catalogue, probe=probe),
             catalogue=catalogue,
             auth=Auth(keys, TokenStore()),
             origins=Origins.of(origins=settings.origins, hosts=settings.hosts, keyed=bool(keys)),

@@ -37,106 +37,122 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SAYSTREAM_", extra="forbid", frozen=True)
 
-    config: Path | None = Field(None, description="a TOML file with any of these settings")
+    config: Path | None = Field(default=None, description="a TOML file with any of these settings")
 
     # Where it listens, and to whom
-    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 or :: for every one")
-    port: int = Field(8765, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    tls_cert: Path | None = Field(None, description="certificate chain (PEM); with tls_key it speaks TLS")
-    tls_key: Path | None = Field(None, description="private key of tls_cert (PEM)")
+    host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0 or :: for every one")
+    port: int = Field(default=8765, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    tls_cert: Path | None = Field(
+        default=None, description="certificate chain (PEM); with tls_key it speaks TLS"
+    )
+    tls_key: Path | None = Field(default=None, description="private key of tls_cert (PEM)")
     keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="name:role:secret, role speak or admin; a comma between several"
+        default=(), description="name:role:secret, role speak or admin; a comma between several"
     )
     keys_file: Path | None = Field(
-        None, description="file with a key a line, # for comments; read again on SIGHUP"
+        default=None, description="file with a key a line, # for comments; read again on SIGHUP"
     )
-    allow_open: bool = Field(False, description="listen beyond this machine without keys")
+    allow_open: bool = Field(default=False, description="listen beyond this machine without keys")
     hosts: Names = Field(
-        (), description="names that this server is reached by, besides addresses and localhost"
+        default=(), description="names that this server is reached by, besides addresses and localhost"
     )
-    origins: Names = Field((), description="web origins whose pages may use this server; * for any")
+    origins: Names = Field(default=(), description="web origins whose pages may use this server; * for any")
     trusted_proxies: Names = Field(
-        (), description="addresses of proxies whose X-Forwarded-* headers are believed"
+        default=(), description="addresses of proxies whose X-Forwarded-* headers are believed"
     )
-    max_connections: Count = Field(2000, description="sockets at once; more are refused with 503")
+    max_connections: Count = Field(default=2000, description="sockets at once; more are refused with 503")
     refuse_when_full: bool = Field(
-        False,
+        default=False,
         description="refuse a new socket when neither a slot nor a queue place is free (behind a balancer)",
     )
 
     # What it speaks with
-    engine: str = Field("hibari", description="the engine of an open that names none")
+    engine: str = Field(default="hibari", description="the engine of an open that names none")
     voice: str | None = Field(
-        None, description="the voice of an open that names none; else the engine's first"
+        default=None, description="the voice of an open that names none; else the engine's first"
     )
     engines: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="a table of settings for each engine, by its name",
     )
-    engine_threads: int = Field(1, ge=1, le=64, description="lanes for engines on the CPU")
+    engine_threads: int = Field(default=1, ge=1, le=64, description="lanes for engines on the CPU")
     max_streams: Count | None = Field(
-        None, description="utterances that may speak at once; else measured at start"
+        default=None, description="utterances that may speak at once; else measured at start"
     )
-    max_load: float = Field(0.8, gt=0, le=100, description="part of a lane that admitted utterances may need")
-    max_step_ms: float = Field(500, gt=0, le=60_000, description="longest engine step while others wait")
+    max_load: float = Field(
+        default=0.8, gt=0, le=100, description="part of a lane that admitted utterances may need"
+    )
+    max_step_ms: float = Field(
+        default=500, gt=0, le=60_000, description="longest engine step while others wait"
+    )
     step_deadline_s: Seconds = Field(
-        30, description="an engine step that takes longer is given up as stalled"
+        default=30, description="an engine step that takes longer is given up as stalled"
     )
 
     # What a client may ask for; the wire page has their meaning
-    utterances: Count = Field(_DEFAULT.utterances, description="open utterances of one connection")
-    text_chars: Count = Field(_DEFAULT.text_chars, description="characters of one text message")
-    total_chars: Count = Field(_DEFAULT.total_chars, description="characters of one utterance")
+    utterances: Count = Field(default=_DEFAULT.utterances, description="open utterances of one connection")
+    text_chars: Count = Field(default=_DEFAULT.text_chars, description="characters of one text message")
+    total_chars: Count = Field(default=_DEFAULT.total_chars, description="characters of one utterance")
     message_bytes: int = Field(
-        _DEFAULT.message_bytes, ge=1024, le=4 << 20, description="bytes of one message"
+        default=_DEFAULT.message_bytes, ge=1024, le=4 << 20, description="bytes of one message"
     )
-    queue: int = Field(_DEFAULT.queue, ge=0, le=1_000_000, description="utterances that may wait for a slot")
+    queue: int = Field(
+        default=_DEFAULT.queue, ge=0, le=1_000_000, description="utterances that may wait for a slot"
+    )
     idle_s: Seconds = Field(
-        _DEFAULT.idle_s, description="a connection without an open utterance is closed after"
+        default=_DEFAULT.idle_s, description="a connection without an open utterance is closed after"
     )
     utterance_idle_s: Seconds = Field(
-        _DEFAULT.utterance_idle_s, description="an utterance without text ends after"
+        default=_DEFAULT.utterance_idle_s, description="an utterance without text ends after"
     )
-    queue_wait_s: Seconds = Field(_DEFAULT.queue_wait_s, description="longest wait for a slot")
-    lead_ms: float = Field(_DEFAULT.lead_ms, gt=0, le=1e9, description="longest lead a client may ask for")
+    queue_wait_s: Seconds = Field(default=_DEFAULT.queue_wait_s, description="longest wait for a slot")
+    lead_ms: float = Field(
+        default=_DEFAULT.lead_ms, gt=0, le=1e9, description="longest lead a client may ask for"
+    )
     receipt_s: Seconds = Field(
-        _DEFAULT.receipt_s, description="a finished utterance can be cancelled for so long"
+        default=_DEFAULT.receipt_s, description="a finished utterance can be cancelled for so long"
     )
-    wait_ms: float = Field(_DEFAULT.wait_ms, ge=0, le=60_000, description="silence that ends a sentence")
+    wait_ms: float = Field(
+        default=_DEFAULT.wait_ms, ge=0, le=60_000, description="silence that ends a sentence"
+    )
     lead_ms_default: float = Field(
-        _DEFAULT.lead_ms_default, ge=0, le=1e9, description="lead of an open without one"
+        default=_DEFAULT.lead_ms_default, ge=0, le=1e9, description="lead of an open without one"
     )
     cushion_ms: float = Field(
-        _DEFAULT.cushion_ms, ge=0, le=60_000, description="cushion of an open without one"
+        default=_DEFAULT.cushion_ms, ge=0, le=60_000, description="cushion of an open without one"
     )
     stall_ms: float = Field(
-        _DEFAULT.stall_ms, ge=0, le=600_000, description="silence that ends unfinished text"
+        default=_DEFAULT.stall_ms, ge=0, le=600_000, description="silence that ends unfinished text"
     )
-    receipts: Count = Field(_DEFAULT.receipts, description="finished utterances that a connection remembers")
+    receipts: Count = Field(
+        default=_DEFAULT.receipts, description="finished utterances that a connection remembers"
+    )
     pending_flushes: Count = Field(
-        _DEFAULT.pending_flushes, description="unanswered flushes of one utterance"
+        default=_DEFAULT.pending_flushes, description="unanswered flushes of one utterance"
     )
     unsent_ends: Count = Field(
-        _DEFAULT.unsent_ends, description="unsent ends of a connection that doesn't read"
+        default=_DEFAULT.unsent_ends, description="unsent ends of a connection that doesn't read"
     )
-    ping_s: Seconds = Field(20, description="between pings, and the time to answer one")
-    stalled_reader_s: Seconds = Field(60, description="a client that takes no byte for so long is cut")
-    request_head_s: Seconds = Field(10, description="a request's head has to arrive within")
+    ping_s: Seconds = Field(default=20, description="between pings, and the time to answer one")
+    stalled_reader_s: Seconds = Field(
+        default=60, description="a client that takes no byte for so long is cut"
+    )
+    request_head_s: Seconds = Field(default=10, description="a request's head has to arrive within")
     drain_s: float = Field(
-        30, ge=0, le=86_400, description="longest wait for the last utterance when it stops"
+        default=30, ge=0, le=86_400, description="longest wait for the last utterance when it stops"
     )
 
     # What others see of it
-    page: bool = Field(True, description="serve the page that speaks live at /")
-    metrics: bool = Field(True, description="serve /metrics")
+    page: bool = Field(default=True, description="serve the page that speaks live at /")
+    metrics: bool = Field(default=True, description="serve /metrics")
     replica: str = Field(
         default_factory=socket.gethostname, max_length=128, description="name of this process"
     )
-    log_format: Literal["console", "json"] = Field("console", description="form of a log line")
+    log_format: Literal["console", "json"] = Field(default="console", description="form of a log line")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level that is logged"
+        default="info", description="least level that is logged"
     )
-    log_text: bool = Field(False, description="log what is spoken, too")
+    log_text: bool = Field(default=False, description="log what is spoken, too")
 
     @field_validator("keys", "hosts", "origins", "trusted_proxies", mode="before")
     @classmethod

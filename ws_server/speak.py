@@ -23,7 +23,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MESSAGES_A_TURN = 32
+MESSAGES_A_TURN = 16
 """A flood from one client lets the others have the loop after so many messages."""
 # Anyone may read why a socket was refused: nothing in the answer is secret, and a page has no other way to know.
 _READABLE_ANYWHERE = [(b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store")]

@@ -6,6 +6,7 @@ that. Nothing is written to a client that doesn't read, and one that reads nothi
 
 import asyncio
 import socket
+from collections import deque
 from typing import Any, cast
 
 from uvicorn.config import Config
@@ -21,6 +22,8 @@ NOTSENT_LOWAT_BYTES = 16 * 1024
 MAX_FRAGMENTS = 4096
 """Of one message: empty ones cost a list entry each and no byte of the message's limit."""
 MAX_WAITING_MESSAGES = 64
+SLICE_BYTES = 8 * 1024
+"""Parsed in one go: a read can bring 256 kB, thousands of messages, and the loop has others to serve."""
 _TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if hasattr(socket, "SO_PEERSEC") else None)
 
 
@@ -113,6 +116,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._unparsed: deque[bytes] = deque()
+        self._parse_soon: asyncio.Handle | None = None
 
     # Writing ----------------------------------------------------------------------------------------------
 
@@ -160,6 +165,39 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     # Reading ----------------------------------------------------------------------------------------------
 
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= SLICE_BYTES and not self._unparsed:
+            super().data_received(data)
+            return
+        self._unparsed.extend(data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES))
+        self._stop_reading()
+        self._parse_slice()
+
+    def _parse_slice(self) -> None:
+        self._parse_soon = None
+        if self.transport.is_closing():
+            self._unparsed.clear()
+        elif self._unparsed:
+            super().data_received(self._unparsed.popleft())
+            self._parse_on()
+
+    def _parse_on(self) -> None:
+        if self._unparsed and self._parse_soon is None and self.queue.qsize() < MAX_WAITING_MESSAGES:
+            self._parse_soon = self.loop.call_soon(self._parse_slice)
+
+    async def receive(self) -> Any:
+        message = await self.queue.get()
+        self._parse_on()
+        if self.read_paused and not self._unparsed and self.queue.empty():
+            self.read_paused = False
+            self.transport.resume_reading()
+        return message
+
+    def _stop_reading(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:
             self._fail(1008, "too many fragments")
@@ -181,9 +219,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
             except UnicodeDecodeError:
                 self._fail(1007, "not UTF-8")
                 return
-        if self.queue.qsize() >= MAX_WAITING_MESSAGES and not self.read_paused:
-            self.read_paused = True
-            self.transport.pause_reading()
+        if self.queue.qsize() >= MAX_WAITING_MESSAGES:
+            self._stop_reading()
 
     def handle_ping(self) -> None:
         pong = self.conn.data_to_send()
@@ -217,6 +254,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_reader()
+        self._unparsed.clear()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:

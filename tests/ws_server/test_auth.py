@@ -144,7 +144,7 @@ def test_two_keys_of_one_name_are_refused() -> None:
 
 
 def test_a_keys_file_that_isnt_there_or_isnt_text_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="keys_file: .*absent"):
+    with pytest.raises(BadSettings, match=r"keys_file: .*absent"):
         read_keys(Settings(keys_file=tmp_path / "absent"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(BadSettings, match="not UTF-8"):

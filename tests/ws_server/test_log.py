@@ -26,7 +26,10 @@ def test_an_event_is_one_line_for_people() -> None:
     Log().info("done", session="ab12", reason="complete", audio_ms=1250.0, code=None, gaps={"text": 1})
     line = out.getvalue()
     assert line.count("\n") == 1
-    assert line.split(" ", 1)[1] == 'info done session=ab12 reason=complete audio_ms=1250 gaps="{\\"text\\": 1}"\n'
+    assert (
+        line.split(" ", 1)[1]
+        == 'info done session=ab12 reason=complete audio_ms=1250 gaps="{\\"text\\": 1}"\n'
+    )
 
 
 def test_an_event_is_one_object_for_machines() -> None:
@@ -44,7 +47,9 @@ def test_an_event_is_one_object_for_machines() -> None:
 
 
 @pytest.mark.parametrize("form", ["console", "json"])
-@pytest.mark.parametrize("tag", ["x\n12:00:00 info done id=forged", "x done=1", "\x1b[31mred", "\u2028", "\r\n"])
+@pytest.mark.parametrize(
+    "tag", ["x\n12:00:00 info done id=forged", "x done=1", "\x1b[31mred", "\u2028", "\r\n"]
+)
 def test_what_a_client_chose_can_forge_neither_line_nor_field(form: str, tag: str) -> None:
     out = io.StringIO()
     configure("json" if form == "json" else "console", "info", out)

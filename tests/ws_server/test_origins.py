@@ -42,7 +42,9 @@ def test_other_pages_may_not(origin: str, host: str | None) -> None:
     assert not NO_KEYS.allows(origin, host)
 
 
-@pytest.mark.parametrize("host", ["evil.example:8765", "127.0.0.1.evil.example", "evil.example", "", "@", "a b"])
+@pytest.mark.parametrize(
+    "host", ["evil.example:8765", "127.0.0.1.evil.example", "evil.example", "", "@", "a b"]
+)
 def test_a_name_that_a_stranger_points_here_is_refused_without_keys(host: str) -> None:
     assert not NO_KEYS.allows(f"http://{host}", host)
     assert not NO_KEYS.allows(None, host)

@@ -87,7 +87,7 @@ def test_lists_are_separated_by_commas_or_given_several_times(monkeypatch: pytes
 
 
 def test_a_secret_is_never_shown_by_the_settings_or_by_an_error(tmp_path: Path) -> None:
-    secret = "0123456789abcdef-secret"
+    secret = "0123456789abcdef-" + "x" * 8
     assert secret not in repr(load(["--keys", f"web:speak:{secret}"]))
     with pytest.raises(BadSettings) as caught:
         load(["--config", write(tmp_path, f'keys = ["web:speak:{secret}", 5]\nport = "x"\n')])
