@@ -51,9 +51,10 @@ class Heard:
 
 
 async def speak(server: Server, **fields: Unpack[OpenFields]) -> Heard:
+    fields = {"seed": 7, "cache": False, **fields}
     async with (
         Client(server.ws_url) as client,
-        client.utterance(seed=7, cache=False, **fields) as utterance,
+        client.utterance(**fields) as utterance,
     ):
         await utterance.feed(TEXT)
         await utterance.end()
@@ -78,8 +79,8 @@ def difference_db(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 async def test_each_format_carries_the_same_samples(
     server: Server, audio_format: Format, under_db: float
 ) -> None:
-    exact = await speak(server, format="f32le", rate_hz=8000)
-    coded = await speak(server, format=audio_format, rate_hz=8000)
+    exact = await speak(server, format="f32le", sample_rate_hz=8000)
+    coded = await speak(server, format=audio_format, sample_rate_hz=8000)
     assert difference_db(exact.samples, coded.samples) < under_db
 
 
@@ -88,7 +89,7 @@ async def test_each_rate_is_the_engines_own_resampled_in_one_piece(
     server: Server, rate_hz: SampleRate
 ) -> None:
     own = await speak(server, format="f32le")
-    asked = await speak(server, format="f32le", rate_hz=rate_hz)
+    asked = await speak(server, format="f32le", sample_rate_hz=rate_hz)
     assert asked.rate_hz == rate_hz
     np.testing.assert_allclose(
         asked.samples, np.clip(soxr.resample(own.samples, own.rate_hz, rate_hz), -1, 1), atol=1e-6
@@ -97,7 +98,7 @@ async def test_each_rate_is_the_engines_own_resampled_in_one_piece(
 
 async def test_telephone_formats_are_8_khz_unless_told_otherwise(server: Server) -> None:
     assert (await speak(server, format="mulaw")).rate_hz == 8000
-    assert (await speak(server, format="alaw", rate_hz=16000)).rate_hz == 16000
+    assert (await speak(server, format="alaw", sample_rate_hz=16000)).rate_hz == 16000
 
 
 async def test_a_telephone_gets_frames_of_20_ms_and_one_shorter_at_the_end(server: Server) -> None:
@@ -107,6 +108,6 @@ async def test_a_telephone_gets_frames_of_20_ms_and_one_shorter_at_the_end(serve
 
 
 async def test_the_first_frame_is_20_ms_and_no_other_is_longer_than_100_ms(server: Server) -> None:
-    heard = await speak(server, format="s16le", rate_hz=24000)
+    heard = await speak(server, format="s16le", sample_rate_hz=24000)
     assert len(heard.frames[0]) == 480 * 2
     assert max(len(frame) for frame in heard.frames) <= 2400 * 2
