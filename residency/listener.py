@@ -81,6 +81,7 @@ class Listener:
         "closed",
         "ended",
         "entry",
+        "granted_s",
         "handler",
         "jobs",
         "made_any",
@@ -104,6 +105,8 @@ class Listener:
         self.jobs: deque[Job] = deque()
         """The first is the current one."""
         self.next_job = 0
+        self.granted_s = now_s
+        """When it last got a slot."""
         self.stepping = False
         self.made_any = False
         self.text_finished = False

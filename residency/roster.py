@@ -127,7 +127,7 @@ class Roster:
             listener.entry.order = replaces.entry.order
             if self.admission.take_over(replaces.key, self._claim(listener), now_s):
                 listener.noticed = replaces.noticed
-                self._granted(listener)
+                self._granted(listener, now_s)
             self.close(replaces, now_s)
         return listener
 
@@ -251,7 +251,7 @@ class Roster:
                 self._refuse(listener, self._busy("no slot and no place in the queue is free"), now_s)
                 return
             if self.admission.holds(key):
-                self._granted(listener)
+                self._granted(listener, now_s)
             else:
                 self._give_notices(now_s)
         self._refresh(listener, now_s)
@@ -267,8 +267,9 @@ class Roster:
     def _busy(self, message: str) -> Busy:
         return Busy(message, self.admission.retry_after_s())
 
-    def _granted(self, listener: Listener) -> None:
+    def _granted(self, listener: Listener, now_s: float) -> None:
         """The first slot decides its place among those whose deadlines are kept."""
+        listener.granted_s = now_s
         if not listener.entry.order:
             self._orders += 1
             listener.entry.order = self._orders
@@ -284,7 +285,7 @@ class Roster:
 
     def _admit(self, now_s: float) -> None:
         for key in self.admission.admit(now_s):
-            self._granted(self._listeners[key])
+            self._granted(self._listeners[key], now_s)
             self._refresh(self._listeners[key], now_s)
 
     # Listeners
@@ -299,7 +300,7 @@ class Roster:
             return
         job = listener.jobs[0]
         estimates, chars, first = self.estimates[entry.unit], len(job.request.text), job.steps == 0
-        entry.cut_s = job.cut_s
+        entry.cut_s = max(job.cut_s, listener.granted_s)
         entry.est_s = estimates.step_s(chars, first=first)
         entry.est_high_s = estimates.step_high_s(chars, first=first)
         if key in self._ready:

@@ -4,13 +4,13 @@ Everything that can be runnable is in one of three classes.
 
 - *Running*: a live listener with audio in hand. Its deadline is the moment at which it runs dry.
 - *Silent*: a live listener with none, a newcomer or one that ran dry. Its deadline is the arrival of its cut
-  plus NEWCOMER_S, or the moment at which it ran dry. It goes first when its step fits the slack of every
-  running one, or when it has waited for PATIENCE_S; else it waits.
+  (or of its slot) plus NEWCOMER_S, or the moment at which it ran dry. It goes first when its step fits the
+  slack of every running one, or when its patience is over; else it waits.
 - *Rendering*: no lead limit; runs only when nothing live can, the one with the least audio made first.
 
 When steps on the near horizon can't all meet their deadlines, the running ones admitted last are given up
-first (Moore and Hodgson's rule with the admission order in place of the length): those admitted earlier hear
-nothing of it.
+first (Moore and Hodgson's rule with the admission order in place of the length), and one that has run dry goes
+before those admitted after it: those admitted earlier hear nothing of it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,10 @@ from math import inf
 NEWCOMER_S = 0.15
 """A newcomer's first audio is due this long after the arrival of its first cut."""
 PATIENCE_S = 2.0
-"""No silent listener waits longer than this for running ones."""
+"""No newcomer waits longer than this for running ones. Who ran dry in an overload may, for those admitted before
+it."""
+DRY_PATIENCE_S = 0.5
+"""Nor does it wait longer than this for those admitted after it."""
 HORIZON_S = 0.5
 """Only misses within this plus two of the longest steps count as overload: estimates err farther out."""
 
@@ -41,7 +44,7 @@ class Entry:
     order: int = 0
     """Of admission."""
     cut_s: float = 0.0
-    """When the text of the current job was cut."""
+    """When the text of the current job was cut, or later its slot granted."""
     est_s: float = 0.0
     """The next step, as expected."""
     est_high_s: float = 0.0
@@ -183,18 +186,35 @@ def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[
 def _first_live(classes: _Classes, now_s: float, lanes: int) -> Entry | None:
     silent = classes.silent
     silent.sort()
-    if silent and silent[0][0] + PATIENCE_S - NEWCOMER_S <= now_s:
-        return silent[0][2]
-    kept, given_up = _keep(classes.running, now_s, lanes)
-    late = sorted(silent + given_up) if given_up else silent
-    slack_s = _slack_s(kept, now_s, lanes) if late else inf
-    for ranked in late:
-        if ranked[2].est_high_s <= slack_s:
+    for ranked in silent:
+        if _newcomer(ranked) and ranked[2].cut_s + PATIENCE_S <= now_s:
             return ranked[2]
+    kept, given_up = _keep(classes.running, now_s, lanes)
+    if late := sorted(silent + given_up):
+        slack_s = _slack_s(kept, now_s, lanes)
+        for ranked in late:
+            if ranked[2].est_high_s <= slack_s:
+                return ranked[2]
+        dry = [one for one in silent if one[0] + DRY_PATIENCE_S <= now_s and not _newcomer(one)]
+        if (entry := _senior(dry + given_up, kept, now_s, lanes)) is not None:
+            return entry
     for ranked in kept:
         if ranked[3]:
             return ranked[2]
     return late[0][2] if late else None
+
+
+def _newcomer(silent: Ranked) -> bool:
+    return silent[0] == silent[2].cut_s + NEWCOMER_S
+
+
+def _senior(hit: list[Ranked], kept: list[Ranked], now_s: float, lanes: int) -> Entry | None:
+    """Of those whom an overload has hit, the one admitted first, if only later ones stand in its way."""
+    if not hit:
+        return None
+    _, order, entry, _ = min(hit, key=lambda ranked: ranked[1])
+    earlier = [ranked for ranked in kept if ranked[1] < order]
+    return entry if entry.est_s <= _slack_s(earlier, now_s, lanes) else None
 
 
 def _keep(running: list[Ranked], now_s: float, lanes: int) -> tuple[list[Ranked], list[Ranked]]:

@@ -1,6 +1,7 @@
 """A listener's owner that writes down what it is told."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engines.contract import Samples, Word
@@ -55,7 +56,7 @@ class Notes:
     async def until_waiting(self) -> None:
         await self._until(lambda: bool(self.waits))
 
-    async def _until(self, reached) -> None:  # type: ignore[no-untyped-def]
+    async def _until(self, reached: Callable[[], bool]) -> None:
         self.changed = self.changed or asyncio.Event()
         async with asyncio.timeout(10):
             while not reached():

@@ -6,19 +6,22 @@ from engines.contract import EngineError, EngineUnavailable
 from residency.dispatcher import Dispatcher
 from residency.errors import UnknownUnit
 from residency.listener import ListenerSpec
-from residency.rules import Rules
 from tests.fakes.models import FakeEngine, FakeStream, facts, request, unit
 from tests.residency.handlers import Notes
 
 SPEC = ListenerSpec(unit="fake")
 
 
-async def test_a_listeners_segments_come_back_in_order_with_their_samples():
+async def test_a_listeners_segments_come_back_in_order_with_their_samples() -> None:
     engine = FakeEngine(facts())
     async with Dispatcher([unit(engine)]) as dispatcher:
         notes = Notes()
         listener = dispatcher.open(SPEC, notes)
-        assert [dispatcher.submit(listener, request(text), 0.0) for text in ("one", "three", "x")] == [0, 1, 2]
+        assert [dispatcher.submit(listener, request(text), 0.0) for text in ("one", "three", "x")] == [
+            0,
+            1,
+            2,
+        ]
         await notes.until_done(3)
     assert notes.chunks == [(0, 300, True), (1, 500, True), (2, 100, True)]
     assert engine.models[0].unloaded
@@ -27,7 +30,7 @@ async def test_a_listeners_segments_come_back_in_order_with_their_samples():
     assert threading.get_ident() not in engine.models[0].threads
 
 
-async def test_an_unknown_unit_is_refused_at_once():
+async def test_an_unknown_unit_is_refused_at_once() -> None:
     async with Dispatcher([]) as dispatcher:
         with pytest.raises(UnknownUnit):
             dispatcher.open(SPEC, Notes())
@@ -45,7 +48,7 @@ class Gate:
         assert self.opened.wait(10)
 
 
-async def test_no_step_starts_after_a_cancel_and_the_slot_is_free_when_the_one_in_progress_ends():
+async def test_no_step_starts_after_a_cancel_and_the_slot_is_free_when_the_one_in_progress_ends() -> None:
     gate = Gate()
     engine = FakeEngine(facts(step_s=0.1), on_step=gate)
     async with Dispatcher([unit(engine)]) as dispatcher:
@@ -65,7 +68,7 @@ async def test_no_step_starts_after_a_cancel_and_the_slot_is_free_when_the_one_i
     assert engine.models[0].steps() == [("a long text to be cancelled",), ("b",)]
 
 
-async def test_one_bad_stream_in_a_batch_fails_alone():
+async def test_one_bad_stream_in_a_batch_fails_alone() -> None:
     gate = Gate()
     engine = FakeEngine(facts(max_batch=4, step_s=0.1), on_step=gate)
     async with Dispatcher([unit(engine)]) as dispatcher:
@@ -86,7 +89,7 @@ async def test_one_bad_stream_in_a_batch_fails_alone():
     assert max(len(texts) for texts in engine.models[0].steps()) >= 3
 
 
-async def test_an_exception_out_of_a_step_fails_the_streams_of_that_step_and_no_other():
+async def test_an_exception_out_of_a_step_fails_the_streams_of_that_step_and_no_other() -> None:
     engine = FakeEngine(facts())
     async with Dispatcher([unit(engine)]) as dispatcher:
         broken, whole = Notes(), Notes()
@@ -98,7 +101,7 @@ async def test_an_exception_out_of_a_step_fails_the_streams_of_that_step_and_no_
     assert isinstance(broken.failures[0][1], EngineError)
 
 
-async def test_a_unit_that_cannot_be_loaded_refuses_with_the_reason_and_isnt_tried_again_at_once():
+async def test_a_unit_that_cannot_be_loaded_refuses_with_the_reason_and_isnt_tried_again_at_once() -> None:
     loads = []
 
     def fail() -> None:
