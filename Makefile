@@ -23,7 +23,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/run
-	exec $(BIN)/saystream serve $(ARGS)
+	@exec $(BIN)/saystream serve $(ARGS)
 
 check: $(STAMPS)/test
 	$(BIN)/ruff format --check .
