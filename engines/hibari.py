@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hibari import Hibari
 
-    from engines.hibari_signal import WindowedSynth
+    from engines.hibari_signal import Noise, WindowedSynth
     from engines.hibari_text import Reader, Utterable
 
 _SAMPLE_RATE_HZ = 24000
@@ -142,7 +142,7 @@ class HibariStream:
     pending: "Iterator[Utterable] | None" = None
     upcoming: "Utterable | None" = None
     synth: "WindowedSynth | None" = None
-    noise: np.random.Generator | None = None
+    noise: "Noise | None" = None
     windows: int = 0
     made_samples: int = 0
     over: bool = False
@@ -179,7 +179,7 @@ class HibariModel:
         del prompt
         if request.voice not in _registry():
             raise EngineError(f"hibari has no voice {request.voice!r}")
-        stream = HibariStream(request, noise=np.random.default_rng(request.seed))
+        stream = HibariStream(request)
         stream.voice = self._voices.get(request.voice)
         if stream.voice is None:
             self.fetch(request.voice)
@@ -246,10 +246,11 @@ class HibariModel:
         return self._next_window(stream, words)
 
     def _run_network(self, stream: HibariStream, utterable: "Utterable") -> tuple[Word, ...]:
-        from engines.hibari_signal import Spectrum, WindowedSynth
+        from engines.hibari_signal import Noise, Spectrum, WindowedSynth
 
-        if stream.voice is None or stream.noise is None:
+        if stream.voice is None:
             raise EngineError("the stream has no voice")
+        stream.noise = stream.noise or Noise(stream.request.seed)
         feed = {
             "ids": np.asarray([utterable.ids], np.int64),
             "speed": np.asarray([stream.request.speed], np.float32),

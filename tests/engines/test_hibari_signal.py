@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from hibari import Hibari, dsp
 
-from engines.hibari_signal import Spectrum, WindowedSynth
+from engines.hibari_signal import Noise, Spectrum, WindowedSynth
 
 
 class Replay:
     """Gives the library, which wants its noise bin by bin, the draws that the windows get frame by frame."""
 
     def __init__(self, seed: int, frames: int) -> None:
-        self._drawn = np.random.default_rng(seed).standard_normal((frames, 1202), dtype=np.float32)
+        self._drawn = Noise(seed).take(frames)
 
     def standard_normal(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        bins = np.ascontiguousarray(self._drawn.view(np.complex64).T).view(np.float32)
+        bins = np.ascontiguousarray(self._drawn.T).view(np.float32)
         assert bins.shape == shape
         return bins
 
@@ -28,7 +28,7 @@ def parts() -> list[np.ndarray]:
 
 
 def windows(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
-    synth = WindowedSynth(Spectrum(*parts), np.random.default_rng(5))
+    synth = WindowedSynth(Spectrum(*parts), Noise(5))
     taken: list[np.ndarray] = []
     while synth.taken_frames < synth.frames:
         taken.append(synth.take(sizes[min(len(taken), len(sizes) - 1)]))
@@ -52,3 +52,13 @@ def test_a_sentence_of_few_frames_is_whole(parts: list[np.ndarray], frames: int)
     few = [part[..., :frames] for part in parts]
     assert windows(few, [2]).size == 300 * frames
     np.testing.assert_allclose(windows(few, [2]), dsp.synth(*few, Replay(5, frames)), rtol=0, atol=1e-6)
+
+
+def test_noise_is_that_of_its_frames_however_it_is_taken_and_never_runs_out() -> None:
+    whole = Noise(3).take(5000)
+    stream = Noise(3)
+    np.testing.assert_array_equal(np.concatenate([stream.take(250) for _ in range(20)]), whole)
+    assert abs(whole.real.std() - 1) < 0.01
+    assert abs(whole.imag.std() - 1) < 0.01
+    assert abs(np.mean(whole[:500] * whole[1:501].conj())) < 0.01
+    assert not np.array_equal(Noise(4).take(10), whole[:10])
