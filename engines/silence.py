@@ -91,7 +91,7 @@ class SilenceGate:
             return None
         edges = np.concatenate(([-1 - self._silent_samples], loud, [waiting.size]))
         for index in np.flatnonzero(np.diff(edges) > self._gap_samples):
-            start = max(0, int(edges[index]) + 1)
+            start = int(edges[index]) + 1
             if self.passed_samples + start >= self._cut_after_samples:
-                return start
+                return max(0, start)
         return None
