@@ -140,9 +140,9 @@ def _due_s(entry: Entry, dry_s: float) -> float:
 
 
 def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[str, Room]) -> _Classes:
-    # One flat loop: it runs over every listener before every step.
+    # One flat loop, the usual case first: it runs over every listener before every step.
     classes = _Classes()
-    add, wake_s = classes.add, inf
+    running, wake_s = classes.running, inf
     open_in_full: list[tuple[Entry, float, bool]] = []
     wanting: dict[str, float] = {}
     for entry in entries:
@@ -160,12 +160,22 @@ def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[
             may_step = True
         else:
             dry_s = origin_s + made_s
-            may_step = made_s < entry.lead_s or dry_s - now_s < entry.lead_s
-            if not may_step:
-                wake_s = min(wake_s, dry_s - entry.lead_s)
+            free_s = dry_s - entry.lead_s
+            may_step = free_s < now_s or made_s < entry.lead_s
+            if not may_step and free_s < wake_s:
+                wake_s = free_s
+            if (
+                dry_s > now_s
+                and dry_s > entry.cut_s
+                and room.free > 0
+                and free_s > -inf
+                and not entry.blocked
+            ):
+                running.append((dry_s, entry.order, entry, may_step))
+                continue
         may_step = may_step and not entry.blocked
         if room.free > 0:
-            add(entry, dry_s, may_step, now_s)
+            classes.add(entry, dry_s, may_step, now_s)
         elif at is not None:
             open_in_full.append((entry, dry_s, may_step))
         elif may_step:
@@ -174,7 +184,7 @@ def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[
     for entry, dry_s, may_step in open_in_full:
         due_s = wanting.get(entry.unit)
         if due_s is None:
-            add(entry, dry_s, may_step, now_s)
+            classes.add(entry, dry_s, may_step, now_s)
         else:
             # It goes on when those that wait for its room would at the latest, whatever its own listener can
             # take: else one that has paused would shut out everybody else for ever.
@@ -220,19 +230,19 @@ def _senior(hit: list[Ranked], kept: list[Ranked], now_s: float, lanes: int) -> 
 def _keep(running: list[Ranked], now_s: float, lanes: int) -> tuple[list[Ranked], list[Ranked]]:
     """Those that can meet their deadlines, in the order of these, and the runnable ones that are given up."""
     running.sort()
-    longest_s = max((ranked[2].est_s for ranked in running), default=0.0)
-    horizon_s = now_s + HORIZON_S + 2 * longest_s
-    until_s = now_s
+    until_s, longest_s = now_s, 0.0
     by_admission: list[tuple[int, float, int]] = []
     given_up: set[int] = set()
     for index, (dry_s, order, entry, _) in enumerate(running):
-        if dry_s > horizon_s:
+        est_s = entry.est_s / lanes
+        longest_s = max(longest_s, est_s)
+        if dry_s > now_s + HORIZON_S + 2 * longest_s:
             break
-        heappush(by_admission, (-order, entry.est_s, index))
-        until_s += entry.est_s / lanes
+        heappush(by_admission, (-order, est_s, index))
+        until_s += est_s
         while until_s > dry_s and by_admission:
             _, est_s, dropped = heappop(by_admission)
-            until_s -= est_s / lanes
+            until_s -= est_s
             given_up.add(dropped)
     if not given_up:
         return running, []
