@@ -5,7 +5,8 @@ goes out. `protocol.order` holds the rule of what may follow what; it is the sam
 """
 
 from protocol.client import ClientConversation
-from protocol.server import Apply, Close, Fail, Ignore, Refuse, ServerConversation, Verdict
+from protocol.server import ServerConversation
+from protocol.verdict import Apply, Close, Fail, Ignore, Refuse, Verdict
 
 __all__ = [
     "Apply",

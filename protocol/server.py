@@ -2,11 +2,10 @@
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from protocol.errors import BadMessage, LocalProtocolError, make_error, make_refusal
-from protocol.limits import BAD_MESSAGES_IN_A_ROW, Limits
+from protocol.limits import BAD_MESSAGES_IN_A_ROW, PLAYED_PER_S, Limits
 from protocol.messages import (
     Bye,
     Cancel,
@@ -27,69 +26,37 @@ from protocol.messages import (
 )
 from protocol.order import State, UtteranceMessage, UtteranceOrder, Verb
 from protocol.surrogates import SurrogateJoiner
+from protocol.verdict import Apply, Close, Fail, Ignore, Refuse, Verdict
 
 UNDECODABLE_CLOSE = 1007
 POLICY_CLOSE = 1008
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Do what the message says.
-
-    First stop `cancels` (their `done` says cancelled or replaced) and answer `receipts` with `heard`; then, for
-    `end` and `flush`, speak `text_before`: half a character that waited for its other half.
-    """
-
-    message: ClientMessage
-    cancels: tuple[str, ...] = ()
-    receipts: tuple[str, ...] = ()
-    text_before: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Send the messages; nothing was opened. `cancels` and `receipts` come first, as `replaced`."""
-
-    messages: tuple[ServerMessage, ...]
-    cancels: tuple[str, ...] = ()
-    receipts: tuple[str, ...] = ()
-    replaced_played_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """End that open utterance with the error and its `done`."""
-
-    id: str
-    error: Error
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Send the messages, then close the connection."""
-
-    code: int
-    reason: str
-    messages: tuple[ServerMessage, ...] = ()
-
-
-Verdict = Apply | Ignore | Refuse | Fail | Close
-
-
 class _Utterance:
     """One that takes the client's messages."""
 
-    __slots__ = ("chars", "joiner", "order")
+    __slots__ = ("_last_report_s", "_paused", "_reports", "chars", "joiner", "order")
 
-    def __init__(self, order: UtteranceOrder) -> None:
+    def __init__(self, order: UtteranceOrder, now_s: float) -> None:
         self.order = order
         self.joiner = SurrogateJoiner()
         self.chars = 0
+        self._reports = float(PLAYED_PER_S)
+        """How many more can be taken at `_last_report_s`."""
+        self._last_report_s = now_s
+        self._paused = False
+
+    def takes_report(self, report: Played, now_s: float) -> bool:
+        """Whether it isn't one of too many: a later one, or real time, says the same soon."""
+        refilled = self._reports + (now_s - self._last_report_s) * PLAYED_PER_S
+        self._reports = min(refilled, float(PLAYED_PER_S))
+        self._last_report_s = now_s
+        paused = report.state == "paused"
+        if self._reports < 1 and paused == self._paused:
+            return False
+        self._reports = max(self._reports - 1, 0.0)
+        self._paused = paused
+        return True
 
 
 class ServerConversation:
@@ -122,7 +89,9 @@ class ServerConversation:
             case Text():
                 return self._text(message)
             case Played():
-                return Apply(message) if message.id in self._open else Ignore()
+                playing = self._open.get(message.id)
+                taken = playing is not None and playing.takes_report(message, now_s)
+                return Apply(message) if taken else Ignore()
             case Open():
                 return self._bounded(self._opened(message, now_s))
             case Flush():
@@ -218,7 +187,7 @@ class ServerConversation:
             error = make_error("too_many_utterances", fault, id=message.id, value=self._limits.utterances)
             self._owe(message.id, order, "done")
             return Refuse(make_refusal(error, message.tag), cancels, receipts, message.replaced_played_ms)
-        self._open[message.id] = _Utterance(order)
+        self._open[message.id] = _Utterance(order, now_s)
         return Apply(message, cancels, receipts)
 
     def _opened_badly(self, error: BadMessage, id: str, now_s: float) -> Verdict:  # noqa: A002 - the wire's name

@@ -326,6 +326,32 @@ def test_half_a_character_is_replaced_where_nothing_may_wait(message: ClientMess
     assert talk.hear(message) == Apply(message, text_before="\ufffd")
 
 
+# played ---------------------------------------------------------------------------------------------------------
+
+
+def test_more_than_twenty_reports_a_second_are_merged() -> None:
+    talk = Talk()
+    talk.hear(Open(id="a"))
+    taken = 0
+    for number in range(3000):
+        talk.now_s += 0.001
+        taken += talk.hear(Played(id="a", ms=number)) != Ignore()
+    assert 3 * 20 - 1 <= taken <= 4 * 20
+
+
+def test_a_pause_is_never_merged_away() -> None:
+    talk = Talk()
+    talk.hear(Open(id="a"))
+    for number in range(100):
+        talk.hear(Played(id="a", ms=number))
+    assert talk.hear(Played(id="a", ms=99)) == Ignore()
+    paused = Played(id="a", ms=99, state="paused")
+    assert talk.hear(paused) == Apply(paused)
+    assert talk.hear(paused) == Ignore()
+    resumed = Played(id="a", ms=99)
+    assert talk.hear(resumed) == Apply(resumed)
+
+
 # Stopping -------------------------------------------------------------------------------------------------------
 
 
