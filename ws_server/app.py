@@ -15,6 +15,7 @@ from starlette.routing import Route
 from ws_server.http import drain, engines, health, openapi, tokens, voices
 from ws_server.http.errors import TABLE, Problem, respond
 from ws_server.http.page import page_routes
+from ws_server.plan import Refusal
 from ws_server.services import Services
 from ws_server.settings import Settings
 from ws_server.speak import Receive, Scope, Send, SpeakEndpoint
@@ -70,7 +71,7 @@ def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
         routes=routes,
         middleware=[cors] if settings.origins else [],
         exception_handlers={
-            **dict.fromkeys((Problem, *TABLE), respond),
+            **dict.fromkeys((Problem, Refusal, *TABLE), respond),
             Exception: respond,
             HTTPException: _starlette_error,
         },

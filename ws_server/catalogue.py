@@ -81,14 +81,16 @@ class Catalogue:
         yield from self._entries.values()
 
     def entry(self, name: str) -> Entry:
-        """Raises registry.UnknownEngine."""
+        """Raises Refusal."""
         found = self._entries.get(name)
         if found is None:
-            raise registry.UnknownEngine(name)
+            known = list(self._entries)
+            message = f"there is no engine {name!r}; there are {', '.join(known)}"
+            raise Refusal("unknown_engine", message, param="engine", value=known)
         return found
 
     def voices(self, engine: str | None = None) -> list[VoiceRow]:
-        """Those of every usable engine, each once; `engine`: only what it can use. Raises UnknownEngine."""
+        """Those of every usable engine, each once; `engine`: only what it can use. Raises Refusal."""
         if engine is not None:
             self.entry(engine)
         rows: dict[str, VoiceRow] = {}
@@ -156,11 +158,7 @@ class Catalogue:
 
     def _engine(self, asked: str | None, voice: str | None) -> Entry:
         if asked is not None:
-            found = self._entries.get(asked)
-            if found is None:
-                known = list(self._entries)
-                raise Refusal("unknown_engine", f"there is no engine {asked!r}", param="engine", value=known)
-            return found
+            return self.entry(asked)
         default = self._entries[self.default_engine]
         if voice is None or _speaks_as(default, voice):
             return default

@@ -4,17 +4,22 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+Positive = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
     """What a connection made with the token may do at most; None: what the server allows."""
 
-    utterances: int | None = None
+    utterances: Positive | None = None
     """In all, over the connection's life."""
-    total_chars: int | None = None
-    """In all, over the connection's life."""
-    voice: str | None = None
+    total_chars: Positive | None = None
+    """Of each utterance."""
+    voice: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     """The only one."""
 
 

@@ -88,11 +88,21 @@ async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Runnin
     config = config_of(app, settings)
     await to_thread.run_sync(config.load)
     port = listening.getsockname()[1]
+    server, stopped = Server(config), anyio.Event()
+
+    async def serve() -> None:
+        await serve_until_drained(server, app.services, listening)
+        stopped.set()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve_until_drained, Server(config), app.services, listening)
-        if ready:
-            with anyio.fail_after(20):
-                await app.services.readiness.settled()
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            yield Running(app, port, client)
-        app.services.sessions.drain(time.monotonic())
+        tasks.start_soon(serve)
+        try:
+            if ready:
+                with anyio.fail_after(20):
+                    await app.services.readiness.settled()
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                yield Running(app, port, client)
+        finally:
+            app.services.sessions.drain(time.monotonic())
+            with anyio.CancelScope(shield=True), anyio.move_on_after(10):
+                await stopped.wait()

@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from engines.contract import EngineUnavailable
-from engines.registry import UnknownEngine
+from protocol.errors import ErrorCode
 from ws_server.auth import Forbidden, Unauthorized
+from ws_server.plan import Refusal
 
 
 class Problem(Exception):  # noqa: N818 - named by situation
@@ -63,14 +64,25 @@ class Busy(Problem):
 TABLE: dict[type[Exception], tuple[int, str]] = {
     Unauthorized: (401, "unauthorized"),
     Forbidden: (403, "forbidden"),
-    UnknownEngine: (404, "unknown_engine"),
     EngineUnavailable: (503, "engine_unavailable"),
 }
+REFUSALS: dict[ErrorCode, int] = {
+    "unknown_engine": 404,
+    "unknown_voice": 404,
+    "busy": 503,
+    "engine_unavailable": 503,
+    "shutting_down": 503,
+    "rate_limited": 429,
+    "text_too_long": 413,
+}
+"""The others are 422: the request was understood, and can't be served as it is."""
 
 
 def describe(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
+    if isinstance(error, Refusal):
+        return Problem(REFUSALS.get(error.code, 422), error.code, str(error), param=error.param)
     for kind, (status, code) in TABLE.items():
         if isinstance(error, kind):
             return Problem(status, code, str(error))
