@@ -6,9 +6,10 @@ import regex
 
 from ws_server.text.connectors import Connectors
 
-CLAUSE_MARKS = ",;:،，、；：—–-)]"
+CLAUSE_LOOKAHEAD_CHARS = 8
+CLAUSE_MARKS = ",;:،，、；：—–-)"
 CLAUSE = regex.compile(
-    r"[,;:،)\]][\"'”’»)\]]*+(?=\s)|[，、；：](?![”」』）\d])|—(?![\"'”’—])|(?<=\s)[–-](?=\s)"
+    r"[,;:،)][\"'”’»)\]]{0,6}+(?=\s)|[，、；：](?![”」』）\d])|—(?![\"'”’—])|(?<=\s)[–-](?=\s)"
 )
 _WORD = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}]{1,2}+|[^\s\p{Han}\p{Hiragana}\p{Katakana}]*[\p{L}\p{N}][^\s\p{Han}\p{Hiragana}\p{Katakana}]*"

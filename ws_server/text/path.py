@@ -73,14 +73,12 @@ class TextPath:
         gaps = [2 * self._stall_ms]
         if self._segmenter.last_sentence_end() is not None:
             gaps.append(self._rules.wait_ms)
-        if self._segmenter.tail_ended():
-            gaps.append(self._ended_wait_ms())
-        if self._segmenter.last_space() is not None or self._reader.holds_words:
+        waits = self._segmenter.ended_wait(self._reader.undecided_tail)
+        if waits is not None:
+            gaps.append(waits * self._rules.wait_ms)
+        if self._segmenter.last_space() is not None or self._reader.holds_back:
             gaps.append(self._stall_ms)
         return gaps
-
-    def _ended_wait_ms(self) -> float:
-        return self._rules.wait_ms * (3 if self._segmenter.tail_ends_with_number() else 1)
 
     def silence(self, gap_ms: float) -> list[TextSegment]:
         """Nothing has come for `gap_ms`: what a listener would take for finished is spoken."""
@@ -98,7 +96,9 @@ class TextPath:
         if gap_ms >= self._stall_ms and self._silent_ms < self._stall_ms:
             self._reader.settle()
             made = segmenter.cut_certain()
-        if segmenter.tail_ended() and gap_ms >= self._ended_wait_ms():
+        waits = segmenter.ended_wait(self._reader.undecided_tail)
+        if waits is not None and gap_ms >= waits * self._rules.wait_ms:
+            self._reader.settle()
             return made + segmenter.cut_tail("wait")
         sentence = segmenter.last_sentence_end()
         if sentence is not None and gap_ms >= self._rules.wait_ms:

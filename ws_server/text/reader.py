@@ -22,9 +22,12 @@ _MARKDOWN_RUN = regex.compile(
 _INDENT = regex.compile(r"[ \t]*+(?:>[ \t]*+)*+")
 _PLAIN_INDENT = regex.compile(r"[ \t]*+")
 _WORD = regex.compile(r"[\p{L}\p{N}]")
+_HARMLESS = regex.compile(r"[*_~!]{0,20}+|\d{1,9}[.)]?")
 _LIST_LIKE = frozenset("-*+•◦▪‣∙#>|")
-_SOFT_LINE_CHARS = 60
-"""A line of prose that is at least this long was wrapped; a shorter one ends because its writer ended it."""
+_WRAPPED_LINE_CHARS = 60
+"""A line of prose that is at least this long was wrapped; a shorter one ends because its writer ended it,"""
+_WRAPPED_BEFORE_SMALL_CHARS = 40
+"""unless the next begins with a small letter and it isn't very short."""
 
 
 class Reader:
@@ -57,8 +60,18 @@ class Reader:
             self._break_at = None
 
     @property
+    def holds_back(self) -> bool:
+        """Whether `settle` may change what is there."""
+        return self._break_at is not None or self._held.text != ""
+
+    @property
     def holds_words(self) -> bool:
         return self._fence is None and _WORD.search(self._held.text) is not None
+
+    @property
+    def undecided_tail(self) -> str:
+        """What is held back and will be spoken as it is, if nothing follows: a number, markers."""
+        return self._held.text if _HARMLESS.fullmatch(self._held.text) else ""
 
     def _read(self, *, final: bool) -> None:
         at = 0
@@ -152,8 +165,8 @@ class Reader:
     def _is_wrapped(self, line_chars: int, following: str) -> bool:
         """Whether a line goes on in the one that begins with `following`."""
         if following.islower():
-            return True
-        return line_chars >= _SOFT_LINE_CHARS and following not in _LIST_LIKE and not following.isdigit()
+            return line_chars >= _WRAPPED_BEFORE_SMALL_CHARS
+        return line_chars >= _WRAPPED_LINE_CHARS and following not in _LIST_LIKE and not following.isdigit()
 
     # What is left out ---------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from ws_server.text.sentences import (
 from ws_server.text.speakable import BREAK, SpeakableCopy
 
 _BLANK = regex.compile(r"\s*+")
+_PAST_CLAUSE = regex.compile(r"[^\"'”’»)\]—,;:،–-]")
 _LONG_WORD_CHARS = 60
 _MAX_CHARS = 2000
 
@@ -58,11 +59,12 @@ class Segmenter:
         """In the copy: the end of the last complete sentence that hasn't been cut."""
         return self._sentences[-1] if self._sentences else None
 
-    def tail_ended(self) -> bool:
-        return self.pending and looks_ended(self.tail)
-
-    def tail_ends_with_number(self) -> bool:
-        return ends_with_number(self.tail)
+    def ended_wait(self, undecided: str) -> int | None:
+        """How many waits end a sentence here, with `undecided` still held back; None: it doesn't look like an end."""
+        tail = self.tail + undecided
+        if not ladder.is_spoken(tail, 0, len(tail)) or not looks_ended(tail):
+            return None
+        return 3 if ends_with_number(tail) else 1
 
     def last_space(self) -> int | None:
         """In the copy: the last white space after something speakable."""
@@ -89,7 +91,7 @@ class Segmenter:
         if end is None:
             return None
         self._cut(end, "forced")
-        return self._taken()[0]
+        return next(iter(self._taken()), None)
 
     def _forced_end(self, max_chars: int) -> int | None:
         text, start = self._copy.text, self._start
@@ -97,7 +99,7 @@ class Segmenter:
         for sentence in reversed(self._sentences):
             if sentence <= limit or sentence == self._sentences[0]:
                 return sentence
-        if self.tail_ended() and not self.tail_ends_with_number() and len(text) <= limit:
+        if self.pending and len(text) <= limit and self._sentence_ends.likely(text[start:]):
             return len(text)
         clause = ladder.last_clause(text, start, limit, 2, 0)
         if clause is not None:
@@ -210,7 +212,7 @@ class Segmenter:
     def _first_clause(self, place: int, limit: int, end: int, final: Cut | None) -> bool:
         text = self._copy.text
         mark = ladder.CLAUSE.match(text, place, end)
-        if mark is None and final is None and end - place < 8 and self._undecided(place, end):
+        if mark is None and final is None and self._clause_undecided(place, end):
             return False
         if mark is None or mark.end() > limit:
             self._seen = place + 1
@@ -224,8 +226,10 @@ class Segmenter:
             self._seen = mark.end()
         return True
 
-    def _undecided(self, place: int, end: int) -> bool:
-        return all(char in "\"'”’»)]—,;:،–-" for char in self._copy.text[place:end])
+    def _clause_undecided(self, place: int, end: int) -> bool:
+        return end - place < ladder.CLAUSE_LOOKAHEAD_CHARS and not _PAST_CLAUSE.search(
+            self._copy.text, place, end
+        )
 
     def _first_space(self, place: int) -> None:
         text, start, rules = self._copy.text, self._start, self._rules

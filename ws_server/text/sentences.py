@@ -15,7 +15,7 @@ WAIT: Final = -2
 
 _WIDE = "。！？｡؟۔؛।॥։።፧፨។៕။"
 STOPS = ".!?…" + _WIDE
-_CLOSERS = "\"'”’»)\\]}」』）】〉》›*"
+_CLOSERS = "\"'”’»)\\]}」』）】〉》›*_~"
 _OPENERS = "\"'“‘«(\\[{¿¡„‚「『（"
 _RUN = regex.compile(rf"[{STOPS}]++")
 _GREEK_RUN = regex.compile(rf"[{STOPS};\u037e]++")
@@ -98,6 +98,10 @@ class SentenceEnds:
             return (close if unspaced else NO), close
         return self._before_space(_Stop(text[:end], start, stop, marks, close)), close
 
+    def likely(self, tail: str) -> bool:
+        """Whether a tail of which nothing more is known is a sentence rather than an abbreviation or a number."""
+        return looks_ended(tail) and not ends_with_number(tail) and self._ends(tail.rstrip(), "A")
+
     def _before_space(self, stop: _Stop) -> int:
         word, close = stop.next_word(), stop.close
         if word == len(stop.text):
@@ -141,7 +145,7 @@ class SentenceEnds:
 
 def looks_ended(tail: str) -> bool:
     """Whether a text that has stopped coming ends like a sentence."""
-    return _ENDED.search(tail) is not None and _LIST_NUMBER.fullmatch(tail.rstrip(" .")) is None
+    return _ENDED.search(tail) is not None
 
 
 def ends_with_number(tail: str) -> bool:
