@@ -86,7 +86,9 @@ class Estimates:
         self._device = Line(BLOCK_MEMORY)
         """Device seconds that a second of speech of every stream in a batch takes, by the batch's size."""
         self._device_high = High(1.05, 0.05)
-        self._block_step_s = self._block_speech_s = self._block_batch = 0.0
+        self._blocks: dict[int, tuple[float, float]] = {}
+        """Step and speech seconds that aren't counted yet, by batch."""
+        self._seen: set[int] = set()
         self._speech_s = self._chars = 0.0
 
     @property
@@ -100,19 +102,20 @@ class Estimates:
         if line.known and (expected_s := line.at(x)) > 0:
             self._high.observe(step_s / expected_s)
         line.observe(x, step_s)
-        self._block_step_s += step_s
-        self._block_speech_s += speech_s
-        self._block_batch += speech_s * batch
-        if self._block_speech_s >= (BLOCK_S if self._device.known else FIRST_BLOCKS_S):
-            self._close_block()
+        self._observe_cost(step_s, speech_s, batch)
 
-    def _close_block(self) -> None:
-        batch = self._block_batch / self._block_speech_s
-        ratio = self._block_step_s / self._block_speech_s
+    def _observe_cost(self, step_s: float, speech_s: float, batch: int) -> None:
+        before_step_s, before_speech_s = self._blocks.get(batch, (0.0, 0.0))
+        step_s, speech_s = before_step_s + step_s, before_speech_s + speech_s
+        if speech_s < (BLOCK_S if batch in self._seen else FIRST_BLOCKS_S):
+            self._blocks[batch] = (step_s, speech_s)
+            return
+        self._blocks.pop(batch, None)
+        self._seen.add(batch)
+        ratio = step_s / speech_s
         if self._device.known and (expected := self._device.at(batch)) > 0:
             self._device_high.observe(ratio / expected)
         self._device.observe(batch, ratio)
-        self._block_step_s = self._block_speech_s = self._block_batch = 0.0
 
     def observe_job(self, *, chars: int, speech_s: float) -> None:
         """A whole segment has been made."""
@@ -133,9 +136,8 @@ class Estimates:
         batch = max(1, min(listeners, self._max_batch))
         if self._device.known:
             return self._device.at(batch) / batch
-        if self._block_speech_s > 0:
-            return self._block_step_s / self._block_speech_s / batch
-        return UNKNOWN_COST
+        step_s, speech_s = self._blocks.get(batch, (0.0, 0.0))
+        return step_s / speech_s / batch if speech_s > 0 else UNKNOWN_COST
 
     def cost_high(self, listeners: int = 1) -> float:
         """Nine of ten blocks of speech cost at most this."""
