@@ -160,7 +160,9 @@ class HibariModel:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        stream = self.start(Request(text="Warm up, quickly.", language="en-US", voice=_BUNDLED), None)
+        """Once through every part, that for unknown words too, which the library would load at its first one."""
+        text = "Warm up, quickly: one zyxqva, then the largest buffers that an ordinary sentence needs."
+        stream = self.start(Request(text=text, language="en-US", voice=_BUNDLED), None)
         while not stream.over:
             self.step([stream])
 
