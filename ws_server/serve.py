@@ -73,7 +73,7 @@ async def serve(app: App, listening: socket.socket, argv: list[str] | None = Non
             tasks.start_soon(_announce, app.services, listening)
             await serve_until_drained(server, app.services, listening)
             tasks.cancel_scope.cancel()
-    return STOPPED_TWICE if server.force_exit else OK
+    return STOPPED_TWICE if server.told_twice else OK
 
 
 async def serve_until_drained(server: "Server", services: Services, listening: socket.socket) -> None:
@@ -118,9 +118,12 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    told_twice = False
+
     def stop_now(self) -> None:
+        # Not uvicorn's force_exit, which leaves the application's own cleanup out.
+        self.told_twice = True
         self.should_exit = True
-        self.force_exit = True
 
 
 async def heed(
