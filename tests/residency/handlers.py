@@ -50,6 +50,9 @@ class Notes:
     async def until_done(self, jobs: int) -> None:
         await self._until(lambda: len(self.jobs_done) >= jobs)
 
+    async def until_samples(self, samples: int) -> None:
+        await self._until(lambda: self.samples >= samples)
+
     async def until_failed(self) -> None:
         await self._until(lambda: bool(self.failures or self.refusals))
 
