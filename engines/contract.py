@@ -26,7 +26,7 @@ class EngineUnavailable(Exception):  # noqa: N818 - named by situation
 
 
 class OptionError(ValueError):
-    """An option is unknown or out of range; `param` names it."""
+    """An option of a request, or a setting of a source, is unknown or out of range; `param` names it."""
 
     def __init__(self, param: str, message: str) -> None:
         super().__init__(message)
@@ -167,7 +167,7 @@ class Engine(Protocol):
     def info(self) -> Info: ...
 
     def identify(self, source: Source) -> Facts:
-        """Cheap: reads at most a few files. Raises EngineUnavailable."""
+        """Cheap: reads at most a few files. Raises EngineUnavailable, or OptionError for a wrong setting."""
         ...
 
     def load(self, source: Source, device: str) -> Model[Any, Any]:

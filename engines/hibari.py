@@ -21,6 +21,7 @@ from engines.contract import (
     EngineUnavailable,
     Facts,
     Info,
+    OptionError,
     Request,
     Source,
     Word,
@@ -80,6 +81,7 @@ class HibariEngine:
         )
 
     def identify(self, source: Source) -> Facts:
+        _fetched_at_start(source)
         digest = hashlib.sha256(self.info.version.encode())
         for voice, known in sorted(_registry().items()):
             own = source.path if voice == _BUNDLED else None
@@ -97,7 +99,7 @@ class HibariEngine:
         if device != "cpu":
             raise EngineUnavailable(f"hibari runs on the CPU, not on {device!r}")
         model = HibariModel(source.path)
-        for name in source.settings.get("voices", ()):
+        for name in _fetched_at_start(source):
             model.fetch(name)
         return model
 
@@ -278,6 +280,18 @@ class HibariModel:
             stream.synth = None
             stream.over = stream.upcoming is None
         return Chunk(samples, words, last=stream.over)
+
+
+def _fetched_at_start(source: Source) -> Sequence[str]:
+    """The setting `voices`. Raises OptionError."""
+    for name in source.settings:
+        if name != "voices":
+            raise OptionError(name, "hibari has no such setting; it has voices")
+    names = source.settings.get("voices", ())
+    known = [voice.voice_id for voice in _VOICES]
+    if isinstance(names, str) or not isinstance(names, Sequence) or any(name not in known for name in names):
+        raise OptionError("voices", f"must be a list of {', '.join(known)}")
+    return names
 
 
 @cache

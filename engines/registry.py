@@ -25,12 +25,18 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> Engine:
-    """The engine whether or not its library is installed, for its `info` alone. Raises UnknownEngine."""
+    """The engine whether or not its library is installed, for its `info` alone.
+
+    Raises UnknownEngine, or EngineUnavailable where another distribution's module can't be imported.
+    """
     if name in _OURS:
         engine: Engine = import_module(f"engines.{name}").engine
         return engine
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        found: Engine = entry.load()
+        try:
+            found: Engine = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise EngineUnavailable(f"engine {name!r} ({entry.value}) can't be imported: {error}") from error
         return found
     raise UnknownEngine(name)
 

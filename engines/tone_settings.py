@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
-from engines.contract import EngineUnavailable, OptionError, Source
+from engines.contract import OptionError, Source
 
 Fault = Literal[
     "nan",
@@ -44,7 +44,7 @@ class ToneOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToneSettings:
-    """Of the whole engine; `from_source` names what is wrong with them."""
+    """Of the whole engine; a wrong one raises OptionError."""
 
     cost: float = 0.0
     """Compute seconds per second of audio, spent asleep; the streams of a batch share it."""
@@ -66,25 +66,30 @@ class ToneSettings:
     @classmethod
     def from_source(cls, source: Source) -> Self:
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(source.settings) - known):
-            raise EngineUnavailable(f"tone has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        for name in source.settings:
+            if name not in known:
+                raise OptionError(name, f"tone has no such setting; it has {', '.join(sorted(known))}")
         return cls(**source.settings)
 
     def __post_init__(self) -> None:
         for name, low, high in _BOUNDS:
             value: Any = getattr(self, name)
+            if name == "step_ms" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise EngineUnavailable(f"tone's setting {name} is {value!r}; it must be {low} to {high}")
-        if self.step_ms is not None and not 1 <= self.step_ms <= 60_000:
-            raise EngineUnavailable(f"tone's setting step_ms is {self.step_ms!r}; it must be 1 to 60000")
+                raise OptionError(name, f"must be {low} to {high}")
+        for name in ("max_batch", "max_open", "sample_rate_hz"):
+            if not isinstance(getattr(self, name), int):
+                raise OptionError(name, "must be a whole number")
         for name in ("grows", "sampling", "faults", "fails_to_load", "fails_to_unload"):
             if not isinstance(getattr(self, name), bool):
-                raise EngineUnavailable(f"tone's setting {name} must be true or false")
+                raise OptionError(name, "must be true or false")
 
 
 _BOUNDS = (
     ("cost", 0, 100),
     ("first_step_s", 0, 60),
+    ("step_ms", 1, 60_000),
     ("max_batch", 1, 1024),
     ("max_open", 1, 1 << 30),
     ("sample_rate_hz", 8000, 48000),

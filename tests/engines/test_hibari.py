@@ -8,7 +8,7 @@ import pytest
 from hibari import Hibari, voices
 
 from engines import hibari as hibari_module
-from engines.contract import EngineError, EngineUnavailable, Request, Source
+from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source
 from engines.hibari import HibariEngine, HibariModel, engine
 from tests.engines.contract_suite import EngineContract
 from tests.engines.speaking import finish, speak, step
@@ -142,6 +142,21 @@ def test_another_export_of_the_network_can_be_used(tmp_path: Path) -> None:
     copy.write_bytes(Path(voices.voice_path("heart")).read_bytes())
     model = engine.load(Source(str(copy)), "cpu")
     assert speak(model, request()).samples.size > 24000
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"voice": "kore"}, "voice"),
+        ({"voices": "kore"}, "voices"),
+        ({"voices": ["nobody"]}, "voices"),
+        ({"voices": 3}, "voices"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, object], named: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        engine.identify(Source(settings=settings))
+    assert caught.value.param == named
 
 
 # Voices that are fetched ----------------------------------------------------------------------------------------

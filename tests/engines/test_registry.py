@@ -63,6 +63,14 @@ def test_an_engine_of_another_distribution_is_found_by_its_entry_point(
     assert registry.describe("flute").info.extra == "flute"
 
 
+@pytest.mark.parametrize("value", ["no_such_module:engine", "tests.engines.test_registry:no_such_engine"])
+def test_a_broken_entry_point_says_which_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    theirs = EntryPoint("drum", value, registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [theirs])
+    with pytest.raises(EngineUnavailable, match=r"'drum'.*no_such"):
+        registry.describe("drum")
+
+
 def test_an_engine_whose_library_is_missing_says_how_to_install_it() -> None:
     assert registry.missing(flute) == "pip install 'saystream[flute]'"
     assert registry.missing(ToneEngine()) is None
