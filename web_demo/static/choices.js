@@ -25,6 +25,7 @@ function languageName(tag) {
 export class Choices {
   #voices = [];
   #hello = null;
+  #missing = new Set();
 
   constructor() {
     byId("engine").addEventListener("change", () => this.#fillVoices());
@@ -53,11 +54,16 @@ export class Choices {
       label: language ? `${name}, ${languageName(language)}` : name,
     }));
     const own = engine === this.#hello?.engine;
-    fill(byId("voice"), own ? `Default (${this.#hello.voice})` : "Default", rows);
+    fill(byId("voice"), own ? `Default (${this.nameOf(this.#hello.voice)})` : "Default", rows);
   }
 
   #usable(engine) {
     return this.#voices.filter(({ engines }) => engines.includes(engine));
+  }
+
+  /** This voice couldn't be had: it isn't taken unasked again. */
+  missing(id) {
+    this.#missing.add(id);
   }
 
   /** Voices to show several with, the chosen or default one first. */
@@ -65,7 +71,7 @@ export class Choices {
     const { voice, engine } = this.options;
     const all = this.#usable(engine ?? this.#hello?.engine).map(({ voice_id: id }) => id);
     const first = voice ?? (engine ? all[0] : this.#hello?.voice);
-    return [first, ...all.filter((id) => id !== first)];
+    return [first, ...all.filter((id) => id !== first && !this.#missing.has(id))];
   }
 
   nameOf(id) {

@@ -2,7 +2,7 @@
 
 import { Paper, whereOf } from "./paper.js";
 import { CHORUS, paced, tokens } from "./texts.js";
-import { inWords } from "./words.js";
+import { inBrief } from "./words.js";
 
 const PACE = 30;
 
@@ -10,21 +10,38 @@ const make = (name, className = "", text = "") => Object.assign(document.createE
 
 class Card {
   #paper;
+  #name = make("b");
   #status = make("span");
   #fill = make("span", "bar-fill");
   #queued = false;
 
-  constructor(utterance, name, text) {
-    this.utterance = utterance;
+  /** `open(voice)` begins an utterance that is fed `text`. */
+  constructor(open, voice, text, choices) {
     this.text = text;
     this.element = make("li", "card");
-    const title = make("h3", "", name);
-    title.append(this.#status);
+    const title = make("h3");
+    title.append(this.#name, this.#status);
     const body = make("p");
     const track = make("div", "bar-track");
     track.append(this.#fill);
     this.element.append(title, body, track);
     this.#paper = new Paper(body);
+    this.heard = this.#begin(open, voice, choices);
+  }
+
+  /** A voice that can't be had, not even one sample of it, is replaced by the default one. */
+  async #begin(open, voice, choices) {
+    this.#show(open(voice), choices.nameOf(voice));
+    await this.utterance.played;
+    if (!this.utterance.error || this.utterance.started || voice === undefined) return;
+    choices.missing(voice);
+    this.#show(open(undefined), choices.nameOf(choices.ids[0]));
+    await this.utterance.played;
+  }
+
+  #show(utterance, name) {
+    this.utterance = utterance;
+    this.#name.textContent = name;
     utterance.addEventListener("queued", () => (this.#queued = true));
     utterance.addEventListener("started", () => (this.#queued = false));
   }
@@ -32,7 +49,7 @@ class Card {
   draw() {
     const { utterance, text } = this;
     const stopped = utterance.result?.reason === "cancelled" ? utterance.heardUnits : null;
-    this.#paper.show(utterance.text || text.slice(0, 0), { ...whereOf(utterance), stoppedAt: stopped });
+    this.#paper.show(utterance.text, { ...whereOf(utterance), stoppedAt: stopped });
     const reach = text.length ? Math.min(1, utterance.heardUnits / text.length) : 0;
     this.#fill.style.transform = `scaleX(${reach})`;
     const words = this.#words();
@@ -41,7 +58,7 @@ class Card {
 
   #words() {
     const { error, firstSoundMs, gaps, result } = this.utterance;
-    if (error) return inWords(error)[0];
+    if (error) return inBrief(error);
     if (result?.reason === "cancelled") return "stopped";
     if (this.#queued) return "waiting for a place";
     if (firstSoundMs === null) return "";
@@ -64,12 +81,15 @@ export class Chorus {
     this.#cards = CHORUS.slice(0, count).map((text, i) => {
       const voice = chosen ?? ids[i % ids.length];
       const pan = count > 1 ? -0.8 + (1.6 * i) / (count - 1) : 0;
-      const utterance = speak({ pan, voice });
-      utterance.pipe(paced(tokens(text), () => PACE, signal));
-      return new Card(utterance, `${i + 1}. ${choices.nameOf(voice)}`, text);
+      const open = (name) => {
+        const utterance = speak({ pan, voice: name }, { quiet: name !== undefined && name !== chosen });
+        utterance.pipe(paced(tokens(text), () => PACE, signal));
+        return utterance;
+      };
+      return new Card(open, voice, text, choices);
     });
     this.#list.replaceChildren(...this.#cards.map(({ element }) => element));
-    return Promise.all(this.#cards.map(({ utterance }) => utterance.played));
+    return Promise.all(this.#cards.map(({ heard }) => heard));
   }
 
   draw() {

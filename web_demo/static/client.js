@@ -931,7 +931,6 @@ export class Utterance extends Events {
   segments = []; // {startChar, endChar, start, end, atMs}: `start` and `end` count UTF-16 units
   words = []; // {start, end, startMs, endMs}
   gaps = 0; // heard ones: sound that should have been there wasn't
-  firstSoundMs = null; // from the words that made the first cut certain to the first frame's arrival
   error = null;
   result = null; // what `done` resolves to
   #client;
@@ -945,8 +944,10 @@ export class Utterance extends Events {
   #track = null;
   #started = null;
   #receivedSamples = 0;
+  #firstAt = null;
   #dryAt = null;
   #newSegment = false;
+  #suspect = null; // {dryAt, index}: ran dry before this segment, whose end isn't known yet
   #stopping = null;
   #receipt = null;
   #settleDone;
@@ -1176,6 +1177,7 @@ export class Utterance extends Events {
     const start = this.#text.toUtf16(startChar);
     const segment = { index, startChar, endChar, start, end: this.#text.toUtf16(endChar), atMs };
     this.#newSegment = this.segments[index] === undefined;
+    if (this.#newSegment) this.#judgeSuspect();
     this.segments[index] = segment;
     announce(this, "segment", segment);
   }
@@ -1190,34 +1192,46 @@ export class Utterance extends Events {
 
   #audio({ pcm, at_sample: atSample }) {
     const samples = samplesOf(pcm, this.#started.format);
-    if (atSample === 0) this.#firstSound();
-    if (this.#dryAt !== null) this.#judgeGap();
+    if (atSample === 0) this.#firstAt = now();
+    if (this.#dryAt !== null) this.#cameLate();
     this.#newSegment = false;
     this.#receivedSamples = atSample + samples.length;
     this.#track?.push(samples);
     announce(this, "audio", { samples, atSample });
   }
 
-  #firstSound() {
-    const { endChar } = this.segments[0] ?? { endChar: 0 };
+  /** From the words that made the first cut certain to the first frame's arrival; null before it. */
+  get firstSoundMs() {
+    if (this.#firstAt === null) return null;
+    const { endChar } = this.segments[0];
     const waitMs = this.#options.wait_ms ?? this.#client.limits?.wait_ms ?? 300;
-    const arrived = now();
-    const sentAt = this.#log.sentAt(endChar) ?? arrived;
-    const reasons = [this.#log.certainAt(endChar), sentAt + waitMs].filter((at) => at <= arrived);
-    this.firstSoundMs = arrived - (reasons.length > 0 ? Math.min(...reasons) : sentAt);
+    const sentAt = this.#log.sentAt(endChar) ?? this.#firstAt;
+    const reasons = [this.#log.certainAt(endChar), sentAt + waitMs].filter((at) => at <= this.#firstAt);
+    return this.#firstAt - (reasons.length > 0 ? Math.min(...reasons) : sentAt);
   }
 
   /** Running dry is a gap only if the next sound could have been here: text that comes late isn't the server's fault. */
-  #judgeGap() {
+  #cameLate() {
     const dryAt = this.#dryAt;
     this.#dryAt = null;
-    const certain = this.#newSegment ? this.#log.certainAt(this.segments.at(-1).endChar) : -Infinity;
-    if (certain === undefined || certain > dryAt) return;
+    if (this.#newSegment) this.#suspect = { dryAt, index: this.segments.length - 1 };
+    else this.#gap(dryAt);
+  }
+
+  /** A segment grows while it is spoken: only when it is whole can its text be looked up. */
+  #judgeSuspect() {
+    if (!this.#suspect) return;
+    const { dryAt, index } = this.#suspect;
+    this.#suspect = null;
+    if (this.#log.certainAt(this.segments[index].endChar) <= dryAt) this.#gap(dryAt);
+  }
+
+  #gap(dryAt) {
     this.gaps += 1;
     const { cushion } = this.#client.player;
     cushion.gap();
     this.#track?.setCushion(cushion.ms);
-    announce(this, "gap", { ms: now() - dryAt });
+    announce(this, "gap", { at: dryAt });
   }
 
   #reported({ state, overrun }) {
@@ -1252,6 +1266,7 @@ export class Utterance extends Events {
 
   #finish(result) {
     if (!this.result) {
+      this.#judgeSuspect();
       this.#ended = true;
       this.result = { ...result, error: this.error };
       this.#settleDone(this.result);

@@ -8,6 +8,7 @@ export class Notices {
   #client;
   #kind = "";
   #countdown;
+  #told = false; // about the missing audio thread, once
 
   constructor(client, access) {
     this.#client = client;
@@ -73,9 +74,14 @@ export class Notices {
 
   /** The player has started, stopped or found out how it plays. */
   sound(player) {
-    if (player.mode === "none" || this.#kind === "connection") return;
-    if (player.mode === "scheduled" && !isSecureContext) this.#say("sound", { code: "no_worklet" });
-    else if (player.running) this.clear("sound");
-    else if (player.blocked) this.#say("sound", { code: "not_heard" });
+    if (player.running) this.clear("silent");
+    if (player.mode !== "scheduled" || isSecureContext || this.#told || this.#kind) return;
+    this.#told = true;
+    this.#say("worklet", { code: "no_worklet" });
+  }
+
+  /** There should be sound, but the browser holds it back. */
+  silent() {
+    if (!this.#kind) this.#say("silent", { code: "not_heard" });
   }
 }

@@ -31,22 +31,28 @@ let answering = null; // {utterance, text, abort}
 let stoppedAt = null;
 let gaps = 0;
 
-function speak(options) {
-  client.unlock();
+function speak(options, { quiet = false } = {}) {
+  unlock();
   const utterance = client.speak({ ...choices.options, ...options });
   stoppedAt = null;
-  utterance.addEventListener("audio", () => utterance.firstSoundMs !== null && showFirstSound(utterance), { once: true });
+  utterance.addEventListener("segment", ({ detail }) => detail.index === 0 && setTimeout(showFirstSound, 0, utterance));
   utterance.addEventListener("gap", () => {
     gaps += 1;
     byId("figure-gaps").textContent = gaps;
     chart.gap(performance.now() / 1000);
   });
-  utterance.addEventListener("error", ({ detail }) => notices.show(detail));
+  if (!quiet) utterance.addEventListener("error", ({ detail }) => notices.show(detail));
   utterance.addEventListener("done", ({ detail }) => detail.reason === "complete" && notices.clear("utterance"));
   return utterance;
 }
 
+/** In a gesture's handler: browsers keep the sound off until then. */
+async function unlock() {
+  if (!(await client.unlock())) notices.silent();
+}
+
 function showFirstSound(utterance) {
+  if (utterance.firstSoundMs === null) return;
   byId("figure-first").textContent = `${Math.max(1, Math.round(utterance.firstSoundMs))} ms`;
 }
 
@@ -64,7 +70,7 @@ function typed() {
 }
 
 box.addEventListener("keydown", ({ key, isComposing }) => {
-  client.unlock();
+  if (!client.player.running) unlock();
   entered = key === "Enter" && !isComposing;
 });
 box.addEventListener("input", ({ isComposing, inputType }) => {
@@ -244,5 +250,6 @@ function drawPaper() {
 
 byId("module-url").textContent = new URL("../client.js", import.meta.url).href;
 wave.draw(client.player, 0);
+chart.draw(0, client.player.cushion.ms / 1000, performance.now() / 1000);
 draw();
 client.connect().then(watchLoad);

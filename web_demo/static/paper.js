@@ -12,7 +12,10 @@ const span = (className, text) => {
  * where the listener was when it was stopped.
  */
 export function partsOf(text, { heard = text.length, segment = null, word = null, stoppedAt = null }) {
-  if (stoppedAt !== null) return [["", text.slice(0, stoppedAt)], ["here", ""], ["unsaid", text.slice(stoppedAt)]];
+  if (stoppedAt !== null) {
+    const at = stoppedAt + /^\s*/u.exec(text.slice(stoppedAt))[0].length;
+    return [["", text.slice(0, at)], ["here", ""], ["unsaid", text.slice(at)]];
+  }
   const cuts = [0, heard, text.length];
   for (const range of [segment, word]) if (range) cuts.push(range.start, range.end);
   const edges = [...new Set(cuts.map((cut) => Math.max(0, Math.min(cut, text.length))))].sort((a, b) => a - b);
@@ -20,8 +23,10 @@ export function partsOf(text, { heard = text.length, segment = null, word = null
   return edges.slice(0, -1).map((at, i) => {
     const names = [];
     if (inside(word, at)) names.push("word");
-    else if (inside(segment, at)) names.push("speaking");
-    else if (at >= heard) names.push("pending");
+    else {
+      if (inside(segment, at)) names.push("speaking");
+      if (at >= heard) names.push("pending");
+    }
     return [names.join(" "), text.slice(at, edges[i + 1])];
   });
 }

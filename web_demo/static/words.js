@@ -18,7 +18,7 @@ const SENTENCES = {
   rate_limited: ({ retry_after_ms: ms }) => ["That was more than this key allows.", `Wait ${seconds(ms ?? 60000)}.`],
   too_many_utterances: () => ["Too many voices at once for one page.", "Let some of them finish first."],
   engine_unavailable: ({ message }) => ["This engine can't be used just now.", `${message}. Choose another one.`],
-  engine_failed: () => ["The engine failed in mid-speech.", "Say it again; if it stays so, choose another voice."],
+  engine_failed: ({ message }) => ["The engine couldn't go on.", `${message} Choose another voice if it stays so.`],
   engine_stalled: () => ["The engine stopped answering.", "Say it again in a moment, or choose another engine."],
   unknown_voice: () => ["This voice isn't there any more.", "Choose another one."],
   unknown_engine: () => ["This engine isn't there any more.", "Choose another one."],
@@ -45,6 +45,9 @@ export function inWords(error) {
   if (sentence) return sentence(error);
   return ["Something went wrong.", error.message ? `The server says: ${error.message}.` : ""];
 }
+
+/** The same in one or two words, where there is little room. */
+export const inBrief = ({ code }) => ({ busy: "no place", connection_lost: "cut off" })[code] ?? "failed";
 
 export const CONNECTION = {
   idle: "Ready",
