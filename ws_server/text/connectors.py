@@ -28,10 +28,11 @@ _BY_LANGUAGE: Mapping[str, Connectors] = {
     "en": _list(
         "and but or nor so yet because since although though while whereas unless until if when whenever where which "
         "who whom whose that than",
-        "in on at for with from by about after before between during through over under into without to of",
+        "in on at for with from by about after before between during through over under into without to",
         "a an the this that these those my your his her its our their of to in on at for with from by and or but as "
         "is are was were be been am i you he she we they it not no very more most mr mrs ms dr st if when which who "
-        "will would can could should must may might do does did have has had than",
+        "will would can could should must may might do does did have has had "
+        "than up out around near such so each every some any all both what how there's it's",
     ),
     "de": _list(
         "und oder aber sondern denn weil dass wenn ob als damit obwohl während",
