@@ -31,6 +31,7 @@ check: $(STAMPS)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/deptry tests bench --ignore DEP002,DEP004 --exclude '^$$' --extend-exclude '^$$'
 
 # The quick tests share the cores; those that listen, look or load a machine have it to themselves.
 test: check $(STAMPS)/programs
