@@ -179,18 +179,20 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self._unparsed.clear()
         elif self._unparsed:
             super().data_received(self._unparsed.popleft())
-            self._parse_on()
+            self._go_on()
 
-    def _parse_on(self) -> None:
-        if self._unparsed and self._parse_soon is None and self.queue.qsize() < MAX_WAITING_MESSAGES:
-            self._parse_soon = self.loop.call_soon(self._parse_slice)
+    def _go_on(self) -> None:
+        """Parse what is there, read more when nothing is; neither while many messages wait."""
+        if self._unparsed:
+            if self._parse_soon is None and self.queue.qsize() < MAX_WAITING_MESSAGES:
+                self._parse_soon = self.loop.call_soon(self._parse_slice)
+        elif self.read_paused and self.queue.empty() and not self.transport.is_closing():
+            self.read_paused = False
+            self.transport.resume_reading()
 
     async def receive(self) -> Any:
         message = await self.queue.get()
-        self._parse_on()
-        if self.read_paused and not self._unparsed and self.queue.empty():
-            self.read_paused = False
-            self.transport.resume_reading()
+        self._go_on()
         return message
 
     def _stop_reading(self) -> None:

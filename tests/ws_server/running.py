@@ -32,6 +32,8 @@ class Running:
     app: App
     port: int
     http: httpx.AsyncClient
+    connections: set[Any]
+    """uvicorn's."""
 
     @property
     def services(self) -> Services:
@@ -101,7 +103,7 @@ async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Runnin
                 with anyio.fail_after(20):
                     await app.services.readiness.settled()
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-                yield Running(app, port, client)
+                yield Running(app, port, client, server.server_state.connections)
         finally:
             app.services.sessions.drain(time.monotonic())
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):

@@ -54,13 +54,15 @@ class Process:
         self.port = int(self.ready_line.partition("ws://127.0.0.1:")[2].partition("/")[0] or 0)
         self.http = f"http://127.0.0.1:{self.port}"
 
-    def connect(self, **options: object) -> ClientConnection:
-        return connect(
+    @contextmanager
+    def connect(self, *, close_timeout: float = 10) -> Iterator[ClientConnection]:
+        with connect(
             f"ws://127.0.0.1:{self.port}/v1/speak",
             subprotocols=[Subprotocol("saystream.v1.msgpack")],
             compression=None,
-            **options,  # type: ignore[arg-type]
-        )
+            close_timeout=close_timeout,
+        ) as client:
+            yield client
 
     def signal(self, number: int) -> None:
         self.child.send_signal(number)
