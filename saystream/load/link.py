@@ -8,12 +8,14 @@ import asyncio
 import base64
 import os
 from collections.abc import Callable
+from typing import cast
 from urllib.parse import urlsplit
 
 from protocol.codec import MSGPACK
 
 _BINARY, _CLOSE, _PONG = 0x2, 0x8, 0xA
 _NO_MASK = bytes(4)
+_UPGRADE_S = 10.0
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -51,7 +53,8 @@ class Link(asyncio.Protocol):
         parts = urlsplit(self._url)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self, parts.hostname or "127.0.0.1", parts.port or 80)
-        await self.upgraded
+        async with asyncio.timeout(_UPGRADE_S):
+            await self.upgraded
 
     def send(self, data: bytes) -> None:
         if self._transport is not None and not self.lost:
@@ -67,7 +70,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - create_connection makes no other
+        transport = cast("asyncio.Transport", transport)  # uvloop's isn't one by name
         self._transport = transport
         parts = urlsplit(self._url)
         nonce = base64.b64encode(os.urandom(16)).decode()

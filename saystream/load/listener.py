@@ -70,7 +70,6 @@ class Listener:
         self._opening = frame(_packed(opening))
         self._replies = replies
         self._notes = notes
-        self._greeted = False
         self._open = False
         self._again_at_s = begins_at_s
         self._tokens: Sequence[bytes] = ()
@@ -89,7 +88,7 @@ class Listener:
         if self._open:
             if self._sent <= len(self._tokens):
                 self._send_next(now_s)
-        elif self._greeted and now_s >= self._again_at_s:
+        elif now_s >= self._again_at_s:
             self._begin(next(self._replies))
 
     def _begin(self, reply: str) -> None:
@@ -139,7 +138,7 @@ class Listener:
                 notes.errors.append(f"{message.code}: {message.message}")
                 self._again_at_s = now_s + (message.retry_after_ms or 1000 * _RETRY_S) / 1000
             case _:
-                self._greeted = True
+                pass
 
     def _hear(self, samples: int, now_s: float) -> None:
         playout = self._playout

@@ -1,0 +1,1 @@
+"""Measures what the project promises: `make bench`, or `python -m bench NAME...` for some of it."""

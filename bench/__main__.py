@@ -1,0 +1,53 @@
+"""`make bench`: runs the figures, one after the other, and writes results/bench.md and results/bench.json."""
+
+import argparse
+import asyncio
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+
+from bench import capacity, connections, first_audio
+from bench.row import Row, write
+
+Figure = Callable[[], list[Row] | Awaitable[list[Row]]]
+FIGURES: dict[str, Figure] = {
+    "own-share": first_audio.own_share,
+    "from-token": first_audio.from_token,
+    "without-comma": first_audio.without_comma,
+    "at-load": capacity.at_load,
+    "listeners": capacity.listeners,
+    "two-lanes": capacity.two_lanes,
+    "idle": connections.idle_memory,
+    "cancel": connections.cancel,
+    "stalled": connections.stalled_readers,
+}
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(FIGURES)} (default: all)"
+    )
+    names = parser.parse_args(argv).figures or list(FIGURES)
+    if unknown := set(names) - set(FIGURES):
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}")
+    rows: list[Row] = []
+    for name in names:
+        print(f"{name} ...", flush=True)
+        rows += _run(FIGURES[name])
+        for row in rows[-3:]:
+            print(" ", row.line(), flush=True)
+        write(rows)
+    return 0 if all(row.reached is not False for row in rows) else 1
+
+
+def _run(figure: Figure) -> list[Row]:
+    if inspect.iscoroutinefunction(figure):
+        return asyncio.run(figure())
+    rows = figure()
+    assert isinstance(rows, list)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

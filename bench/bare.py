@@ -1,0 +1,85 @@
+"""The engine without a server: what one segment costs, and how much speech a second of it makes."""
+
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from engines.contract import Chunk, EngineError, Request, Source
+from engines.registry import find
+
+
+class Bare:
+    """One loaded model, used by the thread that made it."""
+
+    def __init__(self, engine: str = "hibari") -> None:
+        found = find(engine)
+        source = Source()
+        self._rate_hz = found.identify(source).sample_rate_hz
+        self._language = next(iter(found.info.languages))
+        self._voice = found.info.voices[0].voice_id
+        self._model: Any = found.load(source, "cpu")
+        self.speak("Warm up the engine, please.")
+
+    def first_chunk_ms(self, text: str, calls: int) -> float:
+        """Median over so many calls."""
+        return statistics.median(self._first_chunk_ms(text) for _ in range(calls))
+
+    def speak(self, text: str) -> float:
+        """Seconds of audio."""
+        stream = self._model.start(self._request(text), None)
+        samples, last = 0, False
+        while not last:
+            chunk = self._step(stream)
+            samples += len(chunk.samples)
+            last = chunk.last
+        self._model.close(stream)
+        return samples / self._rate_hz
+
+    def unload(self) -> None:
+        self._model.unload()
+
+    def _first_chunk_ms(self, text: str) -> float:
+        begin_s = time.perf_counter()
+        stream = self._model.start(self._request(text), None)
+        chunk = self._step(stream)
+        while not len(chunk.samples) and not chunk.last:
+            chunk = self._step(stream)
+        took_ms = 1000 * (time.perf_counter() - begin_s)
+        self._model.close(stream)
+        return took_ms
+
+    def _step(self, stream: Any) -> Chunk:
+        (result,) = self._model.step([stream])
+        if isinstance(result, EngineError):
+            raise result
+        return result  # type: ignore[no-any-return]
+
+    def _request(self, text: str) -> Request:
+        return Request(text=text, language=self._language, voice=self._voice)
+
+
+def audio_s_per_s(segments: Sequence[str], *, lanes: int, seconds: float) -> float:
+    """Speech made in a second by so many threads, each with a model of its own."""
+    made = [0.0] * lanes
+    took = [1.0] * lanes
+    ready = threading.Barrier(lanes)
+
+    def work(lane: int) -> None:
+        bare = Bare()
+        ready.wait()
+        begin_s = time.perf_counter()
+        at = lane
+        while (took_s := time.perf_counter() - begin_s) < seconds:
+            made[lane] += bare.speak(segments[at % len(segments)])
+            at += lanes
+        took[lane] = took_s
+        bare.unload()
+
+    threads = [threading.Thread(target=work, args=(lane,)) for lane in range(lanes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(audio_s / took_s for audio_s, took_s in zip(made, took, strict=True))
