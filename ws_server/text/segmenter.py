@@ -235,6 +235,8 @@ class Segmenter:
         text, start, rules = self._copy.text, self._start, self._rules
         self._seen = place + 1
         chars = place - start
+        if chars < min(2 * rules.first_words - 1, rules.first_chars):
+            return
         count = ladder.words(text, start, place)
         enough = count >= rules.first_words or chars >= rules.first_chars
         if enough and (count >= rules.first_clause_words or chars >= 2 * rules.first_chars):

@@ -25,6 +25,13 @@ _NEXT_WORD = regex.compile(r"[\p{L}\p{M}\p{N}'’]{0,20}+")
 _NEXT_WORD_CHARS = 20
 _LIST_NUMBER = regex.compile(rf"[{_OPENERS}\s]*+(?:\d{{1,3}}|[A-Za-z])")
 _INITIAL = regex.compile(r"(?<![\p{L}\p{N}])\p{Lu}\Z")
+# Titles that sentencex takes for the last word of a sentence.
+_TITLES = {
+    "en": regex.compile(r"(?<![\p{L}\p{N}])(?:Ms|Mx|Messrs|Mmes)\Z"),
+    "fr": regex.compile(r"(?<![\p{L}\p{N}])(?:M|MM|Mme|Mmes|Mlle|Mlles|Mgr|Me)\Z"),
+    "pl": regex.compile(r"(?<![\p{L}\p{N}])(?:dr|mgr|inż|prof|hab)\Z"),
+}
+_TITLE_CHARS = 9
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 _ENDED = regex.compile(rf"[{STOPS}][{_CLOSERS}\p{{M}}]*+\s*+\Z")
 _ENDED_BY_NUMBER = regex.compile(rf"\p{{N}}\.[{_CLOSERS}\p{{M}}]*+\s*+\Z")
@@ -130,7 +137,12 @@ class SentenceEnds:
             return True
         if stop.marks != ".":
             return False
-        if (stop.after_digit and first.isdigit()) or _LIST_NUMBER.fullmatch(stop.text, stop.start, stop.at):
+        if stop.after_digit and first.isdigit():
+            return True
+        if _LIST_NUMBER.fullmatch(stop.text, stop.start, stop.at):
+            return True
+        title = _TITLES.get(self._code)
+        if title is not None and title.search(stop.text, max(stop.start, stop.at - _TITLE_CHARS), stop.at):
             return True
         return (
             self._code != "en"

@@ -20,6 +20,8 @@ def test_t1_a_number_that_goes_on_isnt_cut() -> None:
 
 def test_t1_an_abbreviation_belongs_to_its_name() -> None:
     assert spoken("I saw Dr.", " Smith. ", "He was well again.") == ["I saw Dr. Smith.", "He was well again."]
+    assert spoken("All but Ms.", " Lee agreed. ", "He didn't.") == ["All but Ms. Lee agreed.", "He didn't."]
+    assert spoken("Voici M. Dupont. Il est parti.", language="fr") == ["Voici M. Dupont.", "Il est parti."]
     assert spoken("J. R. R. Tolkien wrote. It was good.") == ["J. R. R. Tolkien wrote.", "It was good."]
     assert spoken("Am 5. Mai kam er. Es war schön.", language="de") == ["Am 5. Mai kam er.", "Es war schön."]
 
