@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from residency.dispatcher import Dispatcher
-
 from engines.contract import Request, Samples, Word
 from protocol import messages as wire
 from protocol.errors import make_error
 from protocol.limits import Limits
+from residency.dispatcher import Dispatcher
 from residency.listener import Listener, ListenerSpec, StepTiming
 from ws_server.alarm import Alarm
 from ws_server.announcer import SAYABLE, Announcer
@@ -128,10 +127,6 @@ class Utterance:
     @property
     def chars(self) -> int:
         return self._text.chars
-
-    @property
-    def text(self) -> str:
-        return self._text.text
 
     def feed(self, increment: str, now_s: float) -> None:
         if self._ended or self.ending:
@@ -299,8 +294,9 @@ class Utterance:
 
     def _settle(self, now_s: float) -> None:
         """Let out the marks whose text is all made, and the end after them."""
-        while self._script and isinstance(self._script[0], FlushMark):
-            self.outgoing.put(self._script.popleft())
+        while self._script and isinstance(mark := self._script[0], FlushMark):
+            self._script.popleft()
+            self.outgoing.put(mark)
         if self._ended and not self._script and not self.ending:
             if not self._announcer.started and self.tally.unspoken_chars:
                 message = "the voice's engine speaks none of the text's letters"
