@@ -96,10 +96,9 @@ class Metrics:
     def lead(self, lead_s: float) -> None:
         self._lead.observe(lead_s)
 
-    def gap(self, cause: str, gap_s: float | None = None) -> None:
+    def gap(self, cause: str, gap_s: float) -> None:
         self._gaps.labels(cause).inc()
-        if gap_s is not None:
-            self._gap.labels(cause).observe(gap_s)
+        self._gap.labels(cause).observe(gap_s)
 
     def error(self, code: str) -> None:
         self._errors.labels(code).inc()

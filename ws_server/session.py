@@ -61,6 +61,8 @@ class Session:
         self._control: deque[wire.ServerMessage] = deque()
         self._utterances: dict[str, Utterance] = {}
         self._finished: dict[str, _Finished] = {}
+        self._opened = 0
+        """Utterances so far, for a token that is good for so many."""
         self._wake = asyncio.Event()
         self._closing: CloseConnection | None = None
         self._drain_at_s = math.inf
@@ -158,6 +160,10 @@ class Session:
         """Raises Refusal."""
         if self._drain_at_s != math.inf:
             raise Refusal("shutting_down", "the server is about to stop; try another")
+        self._opened += 1
+        most = self.identity.limits.utterances
+        if most is not None and self._opened > most:
+            raise Refusal("too_many_utterances", f"this token is good for {most}", value=most)
         return Utterance(
             opened,
             self._services.catalogue.resolve(opened, self.identity),

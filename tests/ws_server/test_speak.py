@@ -111,6 +111,25 @@ async def test_a_refused_handshake_leaves_the_token_good() -> None:
             assert isinstance(await client.receive(), Hello)
 
 
+async def test_a_tokens_limits_hold_for_its_connection() -> None:
+    body = {"utterances": 2, "total_chars": 20, "voice": "a4"}
+    async with running(keys=KEYS) as server:
+        key = {"authorization": f"Bearer {SPEAK_KEY}"}
+        token = (await server.http.post("/v1/tokens", headers=key, json=body)).json()["token"]
+        async with server.speak(f"?token={token}") as client:
+            await client.send(Open(id="a"), Text(id="a", text="Hello."), End(id="a"))
+            started, *_ = [each for each in await client.receive_until(Done) if isinstance(each, Started)]
+            assert started.voice == "a4"
+            await client.send(Open(id="b"), Text(id="b", text="More than twenty characters."))
+            assert [each.code for each in await client.receive_until(Done) if isinstance(each, Error)] == [
+                "text_too_long"
+            ]
+            await client.send(Open(id="c"))
+            assert [each.code for each in await client.receive_until(Done) if isinstance(each, Error)] == [
+                "too_many_utterances"
+            ]
+
+
 async def test_a_plain_get_says_that_an_upgrade_would_succeed() -> None:
     async with running() as server:
         answer = await server.http.get("/v1/speak")

@@ -79,8 +79,9 @@ async def trickle(stream: SocketStream) -> bytes:
     """A byte of a request now and then; returns what came back before the end."""
     answer = b""
     try:
+        await stream.send(b"GET / HTTP/1.1\r\nX: ")
         while True:
-            await stream.send(b"G")
+            await stream.send(b"x")
             with anyio.move_on_after(0.05):
                 answer += await stream.receive()
     except (anyio.EndOfStream, anyio.BrokenResourceError):
