@@ -51,7 +51,8 @@ def _by_proportion(
         elif heard_samples > segment.at_sample:
             share = (heard_samples - segment.at_sample) / (end_sample - segment.at_sample)
             reached = segment.start_char + int(share * (segment.end_char - segment.start_char))
-            end_char = max(end_char, _word_end(text, segment.start_char, reached))
+            word_end = _word_end(text, segment.start_char, reached)
+            end_char = word_end if word_end > segment.start_char else end_char
     return end_char
 
 
