@@ -63,6 +63,8 @@ class Session:
         self._finished: dict[str, _Finished] = {}
         self._opened = 0
         """Utterances so far, for a token that is good for so many."""
+        self._speaking: Utterance | None = None
+        """Whose frame was handed out last."""
         self._wake = asyncio.Event()
         self._closing: CloseConnection | None = None
         self._drain_at_s = math.inf
@@ -88,11 +90,15 @@ class Session:
     # The reader's side -----------------------------------------------------------------------------------
 
     def receive(self, message: wire.ClientMessage) -> None:
+        if self._closing is not None:
+            return
         now_s = time.monotonic()
         self._last_message_s = now_s
         self._act(self._conversation.receive(message, now_s), now_s)
 
     def receive_bad(self, error: BadMessage) -> None:
+        if self._closing is not None:
+            return
         now_s = time.monotonic()
         self._last_message_s = now_s
         self._act(self._conversation.receive_bad(error, now_s), now_s)
@@ -233,8 +239,9 @@ class Session:
     def sent(self, message: wire.ServerMessage) -> None:
         """The send of `message` has returned."""
         if isinstance(message, wire.Audio):
-            utterance = self._utterances.get(message.id)
-            if utterance is not None:
+            utterance = self._speaking
+            # It may have been stopped meanwhile, and its id may be another's now.
+            if utterance is not None and self._utterances.get(message.id) is utterance:
                 now_s = time.monotonic()
                 utterance.sent(message, now_s)
                 self._services.metrics.lead(utterance.listener.clock.in_hand_s(now_s))
@@ -277,7 +284,10 @@ class Session:
                 -least_s,
             ):
                 chosen, least_s = utterance, in_hand_s
-        return (None, wake_s) if chosen is None else (chosen.outgoing.audio(), now_s)
+        if chosen is None:
+            return None, wake_s
+        self._speaking = chosen
+        return chosen.outgoing.audio(), now_s
 
     def _complete(self, done: wire.Done) -> None:
         utterance = self._utterances.pop(done.id)

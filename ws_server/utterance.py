@@ -235,10 +235,14 @@ class Utterance:
 
     def sent(self, audio: wire.Audio, now_s: float) -> None:
         """`audio` is in the kernel's hands."""
-        if self.tally.first_sent_s is None:
+        first = self.tally.first_sent_s is None
+        if first:
             self.tally.first_sent_s = now_s
         audio_s = self.outgoing.taken_samples / self.plan.sample_rate_hz
         gap = self.listener.sent(audio_s - self.listener.clock.sent_s, now_s)
+        if first or gap is not None:
+            # Only now is it known when the listener will run dry.
+            self._arm(now_s)
         if gap is not None:
             cause = gap_cause(self.recording.segment_at(audio.at_sample), gap.from_s)
             if cause is not None:
@@ -359,7 +363,7 @@ class Utterance:
             if silence_ms is not None:
                 due_s = self._last_text_s + silence_ms / 1000
             if not self._script:
-                due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s())
+                due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s(now_s))
         return due_s
 
     def _force_at_s(self, now_s: float) -> float:
@@ -369,10 +373,14 @@ class Utterance:
         step_s = self._dispatcher.estimate_step_s(self.plan.unit, self.plan.rules.first_chars)
         return self.listener.run_dry_s(now_s) - step_s - _FORCE_MARGIN_S
 
-    def _idle_at_s(self) -> float:
-        if self._text.pending:
+    def _idle_at_s(self, now_s: float) -> float:
+        """Idleness begins when all has been heard; a pause isn't idle."""
+        if self._text.pending or self.listener.clock.paused:
             return math.inf
-        return self._last_message_s + self._limits.utterance_idle_s
+        since_s = self._last_message_s
+        if self._announcer.started:
+            since_s = max(since_s, self.listener.run_dry_s(now_s))
+        return since_s + self._limits.utterance_idle_s
 
     def _arm(self, now_s: float) -> None:
         self._alarm.set(self._due_s(now_s), now_s)
@@ -384,7 +392,7 @@ class Utterance:
         self._submit(self._text.silence((now_s - self._last_text_s) * 1000), now_s)
         if not self._script and now_s >= self._force_at_s(now_s):
             self._force(now_s)
-        if not self._script and now_s >= self._idle_at_s():
+        if not self._script and now_s >= self._idle_at_s(now_s):
             self.fail(
                 make_error("idle_timeout", "no text came and nothing was left to say", id=self.id), now_s
             )
