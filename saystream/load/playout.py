@@ -1,6 +1,6 @@
 """What a listener hears of frames that arrive: where it begins, and where it falls silent though it needn't."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 IN_HAND_S = 0.2
 """A listener begins with so much in hand, and again after it has run dry."""
@@ -21,7 +21,7 @@ class Playout:
     """When the first sound was heard."""
     dry_s: float | None = None
     """When what is in hand has been played; None: not playing yet."""
-    _held_s: float = field(default=0.0)
+    _held_samples: int = 0
     """Audio in hand while not playing."""
 
     def frame(self, samples: int, cut_s: float, now_s: float) -> None:
@@ -37,18 +37,18 @@ class Playout:
         if self.dry_s is not None:
             self.dry_s += audio_s
             return
-        self._held_s += audio_s
-        if self._held_s >= IN_HAND_S:
+        self._held_samples += samples
+        if self._held_samples >= IN_HAND_S * self.rate_hz:
             self._begin(now_s)
 
     def complete(self, now_s: float) -> float:
         """Nothing more comes; when the listener will have heard all."""
-        if self._held_s > 0:
+        if self._held_samples:
             self._begin(now_s)
         return now_s if self.dry_s is None else max(now_s, self.dry_s)
 
     def _begin(self, now_s: float) -> None:
-        self.dry_s = now_s + self._held_s
-        self._held_s = 0.0
+        self.dry_s = now_s + self._held_samples / self.rate_hz
+        self._held_samples = 0
         if self.began_s is None:
             self.began_s = now_s
