@@ -34,7 +34,7 @@ check: $(STAMPS)/test
 	$(BIN)/deptry tests bench --ignore DEP002,DEP004 --exclude '^$$' --extend-exclude '^$$'
 
 # The quick tests share the cores; those that listen, look or load a machine have it to themselves.
-test: check $(STAMPS)/programs
+test: check $(STAMPS)/node
 	$(BIN)/python -m pytest -q -n 2 -m "not real_voice and not browser and not alone" $(TEST_ARGS)
 	$(BIN)/python -m pytest -q -m "real_voice or browser or alone" $(TEST_ARGS)
 
@@ -74,4 +74,10 @@ $(STAMPS)/test: $(STAMPS)/run
 
 $(STAMPS)/programs: tests/install-programs $(STAMPS)/venv
 	@tests/install-programs
+	@touch $@
+
+NODE := tests/web_demo/node
+$(STAMPS)/node: $(NODE)/package.json $(STAMPS)/programs
+	@echo "installing the page's test tools into $(NODE)/node_modules"
+	@npm install --prefix $(NODE) --silent --no-package-lock --no-audit --no-fund
 	@touch $@
