@@ -123,8 +123,9 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        # 0: `pause_writing` comes as soon as the kernel doesn't take everything, `resume_writing` when it has.
-        self.transport.set_write_buffer_limits(high=0)
+        # `pause_writing` comes as soon as the kernel doesn't take everything, `resume_writing` when it has. Not 0,
+        # which asyncio's TLS takes for always full. Its own transport below keeps up to 64 kB all the same.
+        self.transport.set_write_buffer_limits(high=1, low=0)
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None and _TCP_NOTSENT_LOWAT is not None:
             try:

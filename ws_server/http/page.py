@@ -10,8 +10,6 @@ from starlette.routing import Route
 import web_demo
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_MODULES = ("/client.js", "/client.d.ts")
-"""What pages of other origins may import."""
 
 
 def page_routes() -> list[Route]:
@@ -31,7 +29,7 @@ def _endpoint(path: str, content_type: str, body: bytes) -> Endpoint:
         "cache-control": "no-cache",
         "etag": tag,
     }
-    if path in _MODULES:
+    if path in web_demo.SHARED_PATHS:
         headers["access-control-allow-origin"] = "*"
 
     async def serve_file(request: Request) -> Response:
