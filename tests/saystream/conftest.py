@@ -16,6 +16,10 @@ async def server() -> AsyncIterator[FakeServer]:
 
 @pytest.fixture
 def unused_port() -> int:
+    return free_port()
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
