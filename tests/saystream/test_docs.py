@@ -12,7 +12,7 @@ from saystream.utterance import Utterance
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [name for name in inspect.signature(Client).parameters])
+@pytest.mark.parametrize("name", list(inspect.signature(Client).parameters))
 def test_every_setting_of_the_client_is_in_the_docs(name: str) -> None:
     assert f"| `{name}` |" in PAGE
 
