@@ -26,6 +26,17 @@ class Bare:
         """Median over so many calls."""
         return statistics.median(self._first_chunk_ms(text) for _ in range(calls))
 
+    def step_ms(self, text: str) -> list[float]:
+        """Of each step of one segment."""
+        stream = self._model.start(self._request(text), None)
+        took_ms, last = [], False
+        while not last:
+            begin_s = time.perf_counter()
+            last = self._step(stream).last
+            took_ms.append(1000 * (time.perf_counter() - begin_s))
+        self._model.close(stream)
+        return took_ms
+
     def speak(self, text: str) -> float:
         """Seconds of audio."""
         stream = self._model.start(self._request(text), None)

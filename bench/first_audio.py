@@ -50,7 +50,7 @@ async def from_token(replies: int = 200) -> list[Row]:
         async with Talk(running.url) as talk:
             heards = []
             for reply in corpus:
-                await talk.begin(tokens(reply), TOKENS_PER_S)
+                await talk.begin(tokens(reply), TOKENS_PER_S, until_spoke=True)
                 await talk.spoke()
                 heard = await _hang_up(talk)
                 heards.append((reply, heard))

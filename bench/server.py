@@ -46,7 +46,7 @@ class Running:
 @contextmanager
 def running(*flags: str, log: Path = Path(os.devnull)) -> Iterator[Running]:
     port = free_port()
-    command = [sys.executable, "-m", "saystream", "serve", "--port", str(port), *flags]
+    command = [sys.executable, "-m", "saystream", "serve", "--port", str(port), "--no-cache", *flags]
     with log.open("ab") as output:
         child = subprocess.Popen(command, stdout=output, stderr=output)
         try:

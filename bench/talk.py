@@ -59,6 +59,8 @@ class Talk:
             if tokens_per_s is not None:
                 due_s += 1 / tokens_per_s
                 await asyncio.sleep(due_s - self._loop.time())
+            if until_spoke and self._spoke.is_set():
+                return
             self._send(Text(id=_ID, text=increment))
             self._heard.sent_s.append(self._loop.time())
         self._send(End(id=_ID))
