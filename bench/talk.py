@@ -50,8 +50,14 @@ class Talk:
         return await self.finish()
 
     async def begin(
-        self, increments: Sequence[str], tokens_per_s: float | None = None, **fields: object
+        self,
+        increments: Sequence[str],
+        tokens_per_s: float | None = None,
+        *,
+        until_spoke: bool = False,
+        **fields: object,
     ) -> None:
+        """`until_spoke`: no more text once the first sound has come, and no `end`."""
         self._heard, self._over, self._spoke = Heard(), asyncio.Event(), asyncio.Event()
         self._send(Open(id=_ID, **fields))  # type: ignore[arg-type]
         due_s = self._loop.time()
