@@ -100,6 +100,10 @@ class Dispatcher:
         """One segment, whose text was cut at `cut_s`; a listener's are made in order, one at a time."""
         return self._pool(listener.spec.unit).submit(listener, request, cut_s)
 
+    def replay(self, listener: Listener, audio_s: float) -> None:
+        """So much of its audio was there already: it will run dry later, and needs no slot for it."""
+        self._pool(listener.spec.unit).replay(listener, audio_s)
+
     def close(self, listener: Listener) -> None:
         """No step starts for it after this, and its handler isn't called again; idempotent."""
         self._pool(listener.spec.unit).close(listener)

@@ -41,6 +41,8 @@ class Lane:
         self._units = units
         self._now = now
         self._models: dict[str, AnyModel] = {}
+        self._open: dict[int, Closing] = {}
+        """By the stream's identity."""
         # A daemon: one that is wedged in a driver can't be ended, and mustn't keep the process.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -86,7 +88,9 @@ class Lane:
             return EngineError("cancelled")
         if turn.job.stream is None:
             try:
-                turn.job.stream = model.start(turn.job.request, None)
+                stream = model.start(turn.job.request, None)
+                turn.job.stream = stream
+                self._open[id(stream)] = Closing(turn.listener.spec.unit, stream)
             except Exception as error:  # noqa: BLE001 - the device thread's edge
                 return _as_engine_error(error)
         return None
@@ -102,6 +106,7 @@ class Lane:
 
     def _close(self, closings: Sequence[Closing]) -> None:
         for closing in closings:
+            self._open.pop(id(closing.stream), None)
             try:
                 self._models[closing.unit].close(closing.stream)
             except Exception:
@@ -125,6 +130,7 @@ class Lane:
         self._foreman.finish_load(self.number, name, failure, observed, self._now() - started_s)
 
     def _unload(self) -> None:
+        self._close(list(self._open.values()))
         while self._models:
             self._unload_one(*self._models.popitem())
 

@@ -30,7 +30,8 @@ class LaneState:
 
     @property
     def open_streams(self) -> int:
-        return sum(self._open.values())
+        """Those that are to be closed before the next step included."""
+        return sum(self._open.values()) + len(self._closings)
 
     def rooms(self) -> dict[str, Room]:
         rooms = {}

@@ -69,6 +69,11 @@ class Pool:
             self._settle()
         return number
 
+    def replay(self, listener: Listener, audio_s: float) -> None:
+        with self._changed:
+            listener.entry.make(audio_s, self._now(), listener.spec.cushion_s)
+            self._changed.notify_all()
+
     def close(self, listener: Listener) -> None:
         if not listener.closed:
             with self._changed:
@@ -130,7 +135,6 @@ class Pool:
 
     @property
     def open_streams(self) -> int:
-        """Streams that models have open or are about to close."""
         return sum(lane.open_streams for lane in self._roster.lanes)
 
     @property

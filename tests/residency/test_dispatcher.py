@@ -140,7 +140,7 @@ async def test_a_model_that_cannot_interleave_has_one_stream_open_at_a_time() ->
                 dispatcher.submit(listener, request("0123456789"), 0.0)
         for notes in several:
             await notes.until_done(2)
-        assert dispatcher.open_streams == 0
+        await until(lambda: dispatcher.open_streams == 0)
     order = [kind for kind, _ in engine.models[0].events if kind in ("start", "close")]
     assert order == ["start", "close"] * 12
 
@@ -351,6 +351,18 @@ async def test_leaving_ends_the_lanes_threads() -> None:
         assert len([one for one in threading.enumerate() if one.name.startswith("lane-")]) == 3
     assert not [one for one in threading.enumerate() if one.name.startswith("lane-")]
     assert threading.active_count() <= before + 1, "a worker that anyio keeps for its next call"
+
+
+async def test_what_is_still_speaking_when_the_server_leaves_is_closed_before_its_model_is_unloaded() -> None:
+    engine = FakeEngine(facts(step_s=0.1))
+    async with Dispatcher([unit(engine)]) as dispatcher:
+        notes = Notes()
+        dispatcher.submit(
+            dispatcher.open(ListenerSpec(unit="fake", lead_s=0.5), notes), request("x" * 50), 0.0
+        )
+        await notes.until_samples(500)
+    assert engine.models[0].open == set()
+    assert [kind for kind, _ in engine.models[0].events[-2:]] == ["close", "unload"]
 
 
 class FakeTime:
