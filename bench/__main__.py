@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable
 
-from bench import capacity, connections, first_audio
+from bench import capacity, connections, first_audio, soak
 from bench.row import Row, write
 
 Figure = Callable[[], list[Row] | Awaitable[list[Row]]]
@@ -21,6 +21,8 @@ FIGURES: dict[str, Figure] = {
     "cancel": connections.cancel,
     "stalled": connections.stalled_readers,
 }
+LONG: dict[str, Figure] = {"soak": soak.soak}
+"""Not among `all`."""
 
 
 def main(argv: list[str]) -> int:
@@ -29,14 +31,16 @@ def main(argv: list[str]) -> int:
         "figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(FIGURES)} (default: all)"
     )
     names = parser.parse_args(argv).figures or list(FIGURES)
-    if unknown := set(names) - set(FIGURES):
+    known = FIGURES | LONG
+    if unknown := set(names) - set(known):
         parser.error(f"no such figure: {', '.join(sorted(unknown))}")
     rows: list[Row] = []
     for name in names:
         print(f"{name} ...", flush=True)
-        rows += _run(FIGURES[name])
-        for row in rows[-3:]:
+        new = _run(known[name])
+        for row in new:
             print(" ", row.line(), flush=True)
+        rows += new
         write(rows)
     return 0 if all(row.reached is not False for row in rows) else 1
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from protocol.codec import MSGPACK
 from protocol.messages import Audio, Cancel, ClientMessage, Done, End, Open, Segment, ServerMessage, Text
@@ -43,7 +43,7 @@ class Talk:
         self.link.abort()
 
     async def speak(
-        self, increments: Sequence[str], tokens_per_s: float | None = None, **fields: object
+        self, increments: Sequence[str], tokens_per_s: float | None = None, **fields: Any
     ) -> Heard:
         """To its `done`; the increments at once, or at a rate."""
         await self.begin(increments, tokens_per_s, **fields)
@@ -55,11 +55,11 @@ class Talk:
         tokens_per_s: float | None = None,
         *,
         until_spoke: bool = False,
-        **fields: object,
+        **fields: Any,
     ) -> None:
         """`until_spoke`: no more text once the first sound has come, and no `end`."""
         self._heard, self._over, self._spoke = Heard(), asyncio.Event(), asyncio.Event()
-        self._send(Open(id=_ID, **fields))  # type: ignore[arg-type]
+        self._send(Open(id=_ID, **fields))
         due_s = self._loop.time()
         for increment in increments:
             if tokens_per_s is not None:

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import os
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from protocol.codec import MSGPACK
@@ -64,6 +64,15 @@ class Link(asyncio.Protocol):
         """Take no more bytes from the kernel."""
         if self._transport is not None:
             self._transport.pause_reading()
+
+    def socket(self) -> Any:
+        """The transport's view of its socket, for options; None: not connected."""
+        return None if self._transport is None else self._transport.get_extra_info("socket")
+
+    def close(self) -> None:
+        """End it without a WebSocket close."""
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:

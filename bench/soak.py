@@ -1,0 +1,169 @@
+"""`make soak`: half load for a long time, with people who hang up, cancel, stall and talk nonsense mixed in."""
+
+import asyncio
+import json
+import random
+import socket
+import statistics
+import struct
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import server, texts
+from bench.bare import audio_s_per_s
+from bench.capacity import plan
+from bench.row import Row
+from bench.talk import Talk
+from saystream.load.crowd import listen
+from saystream.load.link import frame
+from saystream.load.replies import tokens
+
+_BARE_S = 5.0
+_SAMPLE_S = 5.0
+_WARM_SHARE = 0.2
+"""Of the time: what grows then is warming up."""
+_SETTLE_S = 5.0
+_PAUSE_S = 0.2
+"""Between two faults."""
+_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass(slots=True)
+class _Samples:
+    at_s: list[float] = field(default_factory=list)
+    rss_bytes: list[float] = field(default_factory=list)
+
+    def slope_bytes_per_min(self, warm_s: float) -> float:
+        kept = [(at_s, size) for at_s, size in zip(self.at_s, self.rss_bytes, strict=True) if at_s >= warm_s]
+        times, sizes = zip(*kept, strict=True)
+        return 60 * statistics.linear_regression(times, sizes).slope
+
+
+async def soak(seconds: float = 600) -> list[Row]:
+    listeners = max(1, int(0.5 * audio_s_per_s(texts.sentences(), lanes=1, seconds=_BARE_S)))
+    samples, faults = _Samples(), dict.fromkeys((fault.__name__.strip("_") for fault in _FAULTS), 0)
+    with server.running(*server.OPEN) as running:
+        await _warm_up(running.url)
+        before = await _state(running)
+        async with asyncio.TaskGroup() as tasks:
+            others = [
+                tasks.create_task(_watch(running, samples)),
+                tasks.create_task(_trouble(running.url, faults)),
+            ]
+            report = await listen(plan(running.url, listeners, seconds))
+            for task in others:
+                task.cancel()
+        await asyncio.sleep(_SETTLE_S)
+        after = await _state(running)
+    slope = samples.slope_bytes_per_min(_WARM_SHARE * seconds)
+    print("   ", report.line(), flush=True)
+    notes = report.notes
+    return [
+        Row(
+            f"soak: {listeners} listeners for {seconds / 60:.1f} minutes beside {sum(faults.values())} faults "
+            f"({', '.join(f'{count} {name}' for name, count in faults.items())})",
+            f"{notes.gaps} gaps in {notes.heard_s:.0f} listener-seconds; {len(notes.errors)} errors",
+            "no gap, no error",
+            notes.gaps == 0 and not notes.errors,
+            {"gaps": float(notes.gaps), "heard_s": notes.heard_s},
+        ),
+        Row(
+            "soak: growth of the server's memory after warming up",
+            f"{slope / 1000:.0f} kB a minute",
+            "≤ 100 kB a minute",
+            slope <= 100_000,
+            {"bytes_per_min": slope},
+        ),
+        Row(
+            "soak: descriptors, threads, utterances in flight, connections, before and after",
+            f"{before} and {after}",
+            "the same",
+            before == after,
+        ),
+    ]
+
+
+async def _state(running: server.Running) -> tuple[int, int, int, int]:
+    def health() -> Any:
+        with urllib.request.urlopen(f"{running.http_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
+            return json.load(answer)
+
+    told = await asyncio.to_thread(health)
+    process = running.process
+    return process.num_fds(), process.num_threads(), told["in_flight"], told["connections"]
+
+
+async def _watch(running: server.Running, samples: _Samples) -> None:
+    begin_s = time.monotonic()
+    while True:
+        samples.at_s.append(time.monotonic() - begin_s)
+        samples.rss_bytes.append(float(running.rss_bytes))
+        await asyncio.sleep(_SAMPLE_S)
+
+
+async def _warm_up(url: str) -> None:
+    async with Talk(url) as talk:
+        await talk.speak(["Hello there."])
+    await asyncio.sleep(_SETTLE_S)
+
+
+async def _trouble(url: str, faults: dict[str, int]) -> None:
+    chance = random.Random(2)
+    while True:
+        fault = chance.choice(_FAULTS)
+        await fault(url, chance.choice(texts.corpus()))
+        faults[fault.__name__.strip("_")] += 1
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _reset(url: str, reply: str) -> None:
+    async with Talk(url) as talk:
+        await talk.begin([reply])
+        await talk.spoke()
+        talk.link.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+async def _hang_up(url: str, reply: str) -> None:
+    async with Talk(url) as talk:
+        await talk.begin([reply])
+        await talk.spoke()
+        talk.link.close()
+
+
+async def _leave_before_the_first_frame(url: str, reply: str) -> None:
+    async with Talk(url) as talk:
+        await talk.begin([reply])
+
+
+async def _cancel(url: str, reply: str) -> None:
+    async with Talk(url) as talk:
+        await talk.begin(tokens(reply), 200, until_spoke=True)
+        await talk.spoke()
+        await talk.cancel()
+
+
+async def _stall(url: str, reply: str) -> None:
+    async with Talk(url) as talk:
+        await talk.begin([reply * 5], lead_ms=0)
+        talk.link.pause()
+        await asyncio.sleep(3)
+
+
+async def _talk_nonsense(url: str, _: str) -> None:
+    async with Talk(url) as talk:
+        for nonsense in (b"\xc1", b"\x80", b"\x81\xa4type\xa4what", b"\xdf\xff\xff\xff\xff", b"\x90"):
+            talk.link.send(frame(nonsense))
+        await asyncio.sleep(0.1)
+
+
+_FAULTS: tuple[Callable[[str, str], Awaitable[None]], ...] = (
+    _reset,
+    _hang_up,
+    _leave_before_the_first_frame,
+    _cancel,
+    _stall,
+    _talk_nonsense,
+)
