@@ -11,11 +11,11 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Log:
-    """Writes events; cheap where the level is off. `log_text` is the owner's to honour: see `text`."""
+    """Writes events; cheap where the level is off. `texts`: what is spoken may be logged, too."""
 
     def __init__(self, *, log_text: bool = False) -> None:
         self._logger = logging.getLogger(_LOGGER)
-        self._log_text = log_text
+        self.texts = log_text
 
     def info(self, event: str, **fields: Any) -> None:
         self._write(logging.INFO, event, fields)
@@ -25,10 +25,6 @@ class Log:
 
     def fault(self, event: str, *, exception: BaseException | None = None, **fields: Any) -> None:
         self._write(logging.ERROR, event, fields, exception)
-
-    def text(self, spoken: str) -> dict[str, str]:
-        """The field with a user's text: `log.info("done", **log.text(...))`; empty unless it may be logged."""
-        return {"text": spoken} if self._log_text else {}
 
     def _write(
         self, level: int, event: str, fields: dict[str, Any], exception: BaseException | None = None

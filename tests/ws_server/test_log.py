@@ -59,11 +59,6 @@ def test_what_a_client_chose_can_forge_neither_line_nor_field(form: str, tag: st
     assert " done=1" not in out.getvalue().replace('"x done=1"', "")
 
 
-def test_text_is_a_field_only_where_it_may_be_logged() -> None:
-    assert Log().text("a secret") == {}
-    assert Log(log_text=True).text("a word") == {"text": "a word"}
-
-
 def test_a_socket_library_at_info_stays_silent_since_it_writes_query_strings() -> None:
     out = io.StringIO()
     configure("console", "debug", out)

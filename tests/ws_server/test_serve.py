@@ -247,6 +247,15 @@ def test_neither_token_nor_key_nor_text_is_ever_logged() -> None:
     assert "Confidential" not in errors
 
 
+def test_what_is_spoken_is_logged_where_that_is_asked_for() -> None:
+    with process("--log-text") as server:
+        with server.connect() as client:
+            send(client, Open(id="a"), Text(id="a", text="Not a **secret**."), End(id="a"))
+            receive_until(client, Done)
+        server.signal(signal.SIGTERM)
+        assert 'id=a text="Not a secret."' in server.end()[1]
+
+
 def test_a_client_that_vanishes_or_misbehaves_leaves_no_traceback() -> None:
     with process() as server:
         for _ in range(3):
