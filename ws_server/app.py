@@ -84,7 +84,7 @@ def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     services: Services = app.state.services
-    async with services.dispatcher, anyio.create_task_group() as tasks:
+    async with services.dispatcher, services.cache, anyio.create_task_group() as tasks:
         tasks.start_soon(
             services.readiness.warm_up, services.dispatcher, services.catalogue.default_engine, services.log
         )

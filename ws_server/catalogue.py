@@ -126,6 +126,7 @@ class Catalogue:
             voice=voice.voice_id,
             language=_language(entry, voice, opened.language),
             facts=facts,
+            info=entry.info,
             scripts=entry.info.scripts,
             options=_options(entry, opened.options),
             seed=derived_seed(voice.voice_id, facts.checkpoint) if opened.seed is None else opened.seed,

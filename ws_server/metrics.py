@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from pcm_cache.cache import PcmCache
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Close together around the frame period (20-100 ms), where a listener tells good from bad.
@@ -23,6 +25,8 @@ class Gauge:
     name: str
     help: str
     read: Callable[[], float]
+    counts: bool = False
+    """It only goes up: a counter, whose name gets its `_total`."""
 
 
 class Metrics:
@@ -64,7 +68,8 @@ class Metrics:
         self._cancels = counter("cancels", "Utterances cancelled, replaced or dropped with their connection")
         self._unspoken = counter("unspoken_characters", "Letters that the engine couldn't speak")
         self._errors = counter("errors", "Errors sent, by code", "code")
-        self._connections = counter("connections_opened", "Connections accepted")
+        self._connections = counter("connections_opened", "Connections accepted", "key")
+        self._rate_limited = counter("rate_limited", "Requests beyond what a key or a connection may", "key")
         self._refused = counter("connections_refused", "Handshakes refused, by HTTP status", "status")
 
     def watch(self, gauges: Iterable[Gauge]) -> None:
@@ -73,8 +78,11 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
-    def connection_opened(self) -> None:
-        self._connections.inc()
+    def connection_opened(self, key: str) -> None:
+        self._connections.labels(key).inc()
+
+    def rate_limited(self, key: str) -> None:
+        self._rate_limited.labels(key).inc()
 
     def connection_refused(self, status: int) -> None:
         self._refused.labels(str(status)).inc()
@@ -128,12 +136,37 @@ class Metrics:
         self._unspoken.inc(unspoken)
 
 
+def cache_gauges(cache: PcmCache) -> Iterator[Gauge]:
+    counters = cache.counters
+    yield Gauge("saystream_cache_entries", "Segments kept, on disk where there is one", lambda: cache.entries)
+    yield Gauge("saystream_cache_memory_bytes", "Audio kept in memory", lambda: cache.memory_bytes)
+    yield Gauge("saystream_cache_disk_bytes", "Audio kept on disk", lambda: cache.disk_bytes)
+    yield Gauge("saystream_cache_hits", "Segments found", lambda: counters.hits, counts=True)
+    yield Gauge("saystream_cache_misses", "Segments looked for in vain", lambda: counters.misses, counts=True)
+    yield Gauge("saystream_cache_stored", "Segments kept", lambda: counters.stored, counts=True)
+    yield Gauge(
+        "saystream_cache_refused",
+        "Segments not worth keeping: silent or clamped",
+        lambda: counters.refused,
+        counts=True,
+    )
+    yield Gauge(
+        "saystream_cache_dropped",
+        "Segments not kept or looked for: too many at once",
+        lambda: counters.dropped,
+        counts=True,
+    )
+    yield Gauge(
+        "saystream_cache_faults", "Reads and writes that failed", lambda: cache.faults.count, counts=True
+    )
+
+
 class _Gauges(Collector):
     def __init__(self, gauges: tuple[Gauge, ...]) -> None:
         self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
         for gauge in self._gauges:
-            family = GaugeMetricFamily(gauge.name, gauge.help)
+            family = (CounterMetricFamily if gauge.counts else GaugeMetricFamily)(gauge.name, gauge.help)
             family.add_metric([], gauge.read())
             yield family

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from engines.contract import Facts
+from engines.contract import Facts, Info
 from protocol.errors import ErrorCode
 from protocol.messages import Format
 from ws_server.text import SegmentRules
@@ -18,6 +18,7 @@ class Plan:
     language: str
     """BCP-47, a key of Info.languages."""
     facts: Facts
+    info: Info
     scripts: frozenset[str] | None
     options: Any
     """An instance of Info.options, or None."""
@@ -34,8 +35,17 @@ class Plan:
 class Refusal(Exception):  # noqa: N818 - a plain answer to a client, not a fault of ours
     """An `open` that can't be served. The fields are those of the wire's `error`."""
 
-    def __init__(self, code: ErrorCode, message: str, *, param: str | None = None, value: Any = None) -> None:
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        param: str | None = None,
+        value: Any = None,
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.code: ErrorCode = code
         self.param = param
         self.value = value
+        self.retry_after_s = retry_after_s

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from pcm_cache.cache import PcmCache
 from protocol.limits import Limits
 from protocol.messages import Hello
 from residency.dispatcher import Dispatcher
-from ws_server.auth import Auth, Identity, read_keys
+from ws_server.auth import OPEN, Auth, Identity, Key, read_keys
 from ws_server.catalogue import Catalogue
 from ws_server.device import make_dispatcher
+from ws_server.folders import user_cache_folder
 from ws_server.log import Log
-from ws_server.metrics import Gauge, Metrics
+from ws_server.metrics import Gauge, Metrics, cache_gauges
 from ws_server.observer import Observer
 from ws_server.origins import Origins
+from ws_server.quotas import Quotas
 from ws_server.readiness import Readiness
 from ws_server.sessions import Sessions
-from ws_server.settings import Settings
+from ws_server.settings import BadSettings, Settings
 from ws_server.tokens import TokenStore
 
 PROTOCOL = "saystream.v1"
@@ -34,8 +37,10 @@ class Services:
     settings: Settings
     limits: Limits
     dispatcher: Dispatcher
+    cache: PcmCache
     catalogue: Catalogue
     auth: Auth
+    quotas: Quotas
     origins: Origins
     metrics: Metrics
     log: Log
@@ -50,14 +55,17 @@ class Services:
     def of(cls, settings: Settings, *, probe: bool = True) -> "Services":
         """Reads files, so not on a loop. Raises BadSettings."""
         keys = read_keys(settings)
+        _require_limited_keys(settings, keys)
         catalogue = Catalogue.read(settings)
         metrics, log = Metrics(), Log(log_text=settings.log_text)
         services = cls(
             settings=settings,
             limits=settings.limits,
             dispatcher=make_dispatcher(settings, catalogue, probe=probe),
+            cache=_cache(settings),
             catalogue=catalogue,
             auth=Auth(keys, TokenStore()),
+            quotas=settings.quotas(),
             origins=Origins.of(origins=settings.origins, hosts=settings.hosts, keyed=bool(keys)),
             metrics=metrics,
             log=log,
@@ -103,6 +111,7 @@ class Services:
         yield Gauge(
             "saystream_max_streams", "Utterances that may speak at once", lambda: dispatcher.max_streams
         )
+        yield from cache_gauges(self.cache)
         yield Gauge("saystream_connections", "Connections that are open", lambda: len(sessions))
         yield Gauge("saystream_ready", "1 while new work may come", lambda: self.unready_reason() is None)
         yield Gauge("saystream_draining", "1 while no new work is taken", lambda: sessions.draining)
@@ -112,3 +121,21 @@ class Services:
         if not self.sessions.draining:
             self.log.info("draining", connections=len(self.sessions), drain_s=self.settings.drain_s)
         self.sessions.drain(time.monotonic() + self.settings.drain_s)
+
+
+def _cache(settings: Settings) -> PcmCache:
+    if not settings.cache:
+        return PcmCache(memory_bytes=0)
+    return PcmCache(
+        memory_bytes=settings.cache_memory_bytes,
+        folder=settings.cache_dir or user_cache_folder(),
+        disk_bytes=settings.cache_disk_bytes,
+    )
+
+
+def _require_limited_keys(settings: Settings, keys: tuple[Key, ...]) -> None:
+    """A table for a name that no key has limits nobody. Raises BadSettings."""
+    known = {key.name for key in keys} or {OPEN.name}
+    unknown = sorted(set(settings.key_limits) - known)
+    if unknown:
+        raise BadSettings(f"key_limits.{unknown[0]}: no key has this name")

@@ -21,7 +21,9 @@ from ws_server.auth import Identity
 from ws_server.errors import error_of
 from ws_server.heard import Recording
 from ws_server.plan import Refusal
+from ws_server.quotas import Allowance
 from ws_server.services import Services
+from ws_server.text.segment import TextSegment
 from ws_server.utterance import Utterance
 
 _CONTROL_BACKLOG = 1024
@@ -63,6 +65,7 @@ class Session:
         self._finished: dict[str, _Finished] = {}
         self._opened = 0
         """Utterances so far, for a token that is good for so many."""
+        self._allowance = Allowance(services.quotas.of(identity.name), services.settings.messages_per_s)
         self._speaking: Utterance | None = None
         """Whose frame was handed out last."""
         self._wake = asyncio.Event()
@@ -82,10 +85,10 @@ class Session:
     ) -> None:
         self._services.sessions.discard(self)
         self._set_sending(sending=False)
-        for utterance in self._utterances.values():
+        for utterance in list(self._utterances.values()):
             utterance.release()
+            self._forget(utterance)
             self._services.observer.utterance_dropped(self, utterance)
-        self._utterances.clear()
 
     # The reader's side -----------------------------------------------------------------------------------
 
@@ -93,15 +96,34 @@ class Session:
         if self._closing is not None:
             return
         now_s = time.monotonic()
-        self._last_message_s = now_s
-        self._act(self._conversation.receive(message, now_s), now_s)
+        if self._counted(now_s):
+            self._act(self._conversation.receive(message, now_s), now_s)
 
     def receive_bad(self, error: BadMessage) -> None:
         if self._closing is not None:
             return
         now_s = time.monotonic()
+        if self._counted(now_s):
+            self._act(self._conversation.receive_bad(error, now_s), now_s)
+
+    def _counted(self, now_s: float) -> bool:
+        """False: one too many."""
         self._last_message_s = now_s
-        self._act(self._conversation.receive_bad(error, now_s), now_s)
+        wait_s = self._allowance.count_message(now_s)
+        if wait_s > 0:
+            self._services.metrics.rate_limited(self.identity.name)
+            self._say(wire.Bye(reason="policy", retry_after_ms=math.ceil(wait_s * 1000)))
+            self._close(1008, "too many messages")
+        return wait_s == 0
+
+    def _rate_limited(self, wait_s: float, id: str | None = None) -> wire.Error:  # noqa: A002 - the wire's name
+        self._services.metrics.rate_limited(self.identity.name)
+        return make_error(
+            "rate_limited",
+            "more than this client may ask for",
+            id=id,
+            retry_after_ms=math.ceil(wait_s * 1000),
+        )
 
     def _act(self, verdict: Verdict, now_s: float) -> None:
         match verdict:
@@ -125,15 +147,17 @@ class Session:
             case wire.Open() as opened:
                 self._open(opened, verdict.cancels, verdict.receipts, now_s)
             case wire.Text(id=target, text=text):
-                self._utterances[target].feed(text, now_s)
+                self._feed(self._utterances[target], text, now_s)
             case wire.Flush(id=target, mark=mark):
+                utterance = self._utterances[target]
                 if verdict.text_before:
-                    self._utterances[target].feed(verdict.text_before, now_s)
-                self._utterances[target].flush(mark, now_s)
+                    utterance.feed(verdict.text_before, now_s)
+                utterance.flush(mark, now_s)
             case wire.End(id=target):
+                utterance = self._utterances[target]
                 if verdict.text_before:
-                    self._utterances[target].feed(verdict.text_before, now_s)
-                self._utterances[target].end(now_s)
+                    utterance.feed(verdict.text_before, now_s)
+                utterance.end(now_s)
             case wire.Cancel(played_ms=played_ms):
                 self._stop(verdict.cancels, verdict.receipts, "cancelled", played_ms, now_s)
             case wire.CancelAll():
@@ -141,9 +165,17 @@ class Session:
             case wire.Played(id=target, ms=ms, state=state):
                 self._utterances[target].played(ms, paused=state == "paused", now_s=now_s)
             case wire.Ping(t=t):
-                self._say(wire.Pong(t=t))
+                wait_s = self._allowance.message_wait_s(now_s)
+                self._say(self._rate_limited(wait_s) if wait_s else wire.Pong(t=t))
             case _:
                 assert_never(verdict.message)
+
+    def _feed(self, utterance: Utterance, text: str, now_s: float) -> None:
+        wait_s = self._allowance.take_text(len(text), now_s)
+        if wait_s:
+            utterance.fail(self._rate_limited(wait_s, utterance.id), now_s)
+        else:
+            utterance.feed(text, now_s)
 
     def _open(self, opened: wire.Open, cancels: Sequence[str], receipts: Sequence[str], now_s: float) -> None:
         replaced = self._utterances.get(cancels[0]) if cancels else None
@@ -158,6 +190,7 @@ class Session:
         self._finished.pop(opened.id, None)
         if utterance is not None:
             self._utterances[opened.id] = utterance
+            self._allowance.quota.open_stream()
         elif refusal is not None:
             self._say(*make_refusal(refusal, opened.tag))
             self._services.observer.utterance_refused(self, opened, refusal)
@@ -170,10 +203,15 @@ class Session:
         most = self.identity.limits.utterances
         if most is not None and self._opened > most:
             raise Refusal("too_many_utterances", f"this token is good for {most}", value=most)
+        wait_s = self._allowance.open_wait_s(now_s, leaving=0 if replaced is None else 1)
+        if wait_s:
+            self._services.metrics.rate_limited(self.identity.name)
+            raise Refusal("rate_limited", "more than this client may ask for", retry_after_s=wait_s)
         return Utterance(
             opened,
             self._services.catalogue.resolve(opened, self.identity),
             dispatcher=self._services.dispatcher,
+            cache=self._services.cache,
             limits=self._limits,
             owner=self,
             client=self.identity.name,
@@ -208,14 +246,21 @@ class Session:
     def stepped(self, utterance: Utterance, timing: StepTiming, audio_s: float) -> None:
         self._services.metrics.step(utterance.plan.engine, timing.compute_s, audio_s)
 
+    def cut(self, utterance: Utterance, segment: TextSegment) -> None:
+        self._services.observer.segment_cut(self, utterance, segment.speakable)
+
     def finished(self, utterance: Utterance, messages: Sequence[wire.ServerMessage]) -> None:
         """It ended before its audio did: what it still had to send is dropped, its last words go first."""
         if self._utterances.get(utterance.id) is utterance:
-            del self._utterances[utterance.id]
+            self._forget(utterance)
         self._say(*messages)
         for message in messages:
             if isinstance(message, wire.Done):
                 self._services.observer.utterance_done(self, utterance, message)
+
+    def _forget(self, utterance: Utterance) -> None:
+        del self._utterances[utterance.id]
+        self._allowance.quota.close_stream(time.monotonic() - utterance.tally.opened_s)
 
     # The writer's side ---------------------------------------------------------------------------------------
 
@@ -290,7 +335,8 @@ class Session:
         return chosen.outgoing.audio(), now_s
 
     def _complete(self, done: wire.Done) -> None:
-        utterance = self._utterances.pop(done.id)
+        utterance = self._utterances[done.id]
+        self._forget(utterance)
         utterance.release()
         self._finished[done.id] = _Finished(utterance.recording, done.samples, done.chars)
         self._services.observer.utterance_done(self, utterance, done)

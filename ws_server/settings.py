@@ -6,7 +6,15 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     CliSettingsSource,
@@ -20,10 +28,12 @@ from pydantic_settings import (
 )
 
 from protocol.limits import Limits
+from ws_server.quotas import KeyLimits, Quotas
 
 CONFIG_VARIABLE = "SAYSTREAM_CONFIG"
 Seconds = Annotated[float, Field(gt=0, le=1e7)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
+Bytes = Annotated[int, Field(ge=0, le=1 << 50)]
 Names = Annotated[tuple[str, ...], NoDecode]
 _DEFAULT = Limits()
 
@@ -32,8 +42,18 @@ class BadSettings(Exception):  # noqa: N818 - named by situation
     """The settings can't be used; the message has one line for each thing that is wrong."""
 
 
+class KeyTable(BaseModel):
+    """What differs for one key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    streams: Count | None = None
+    chars_per_min: Count | None = None
+    connections_per_min: Count | None = None
+
+
 class Settings(BaseSettings):
-    """Frozen; `load` reads them from all their sources."""
+    """Speak text while it is being written: a WebSocket for text in and speech out, and a page that shows it."""
 
     model_config = SettingsConfigDict(env_prefix="SAYSTREAM_", extra="forbid", frozen=True)
 
@@ -89,6 +109,14 @@ class Settings(BaseSettings):
         default=30, description="an engine step that takes longer is given up as stalled"
     )
 
+    # What it keeps of what it has said
+    cache: bool = Field(default=True, description="keep finished audio and say it again from there")
+    cache_memory_bytes: Bytes = Field(default=64 << 20, description="finished audio kept in memory")
+    cache_disk_bytes: Bytes = Field(default=1 << 30, description="finished audio kept on disk; 0: none is")
+    cache_dir: Path | None = Field(
+        default=None, description="folder of what is kept on disk; else in the user's cache folder"
+    )
+
     # What a client may ask for; the wire page has their meaning
     utterances: Count = Field(default=_DEFAULT.utterances, description="open utterances of one connection")
     text_chars: Count = Field(default=_DEFAULT.text_chars, description="characters of one text message")
@@ -132,6 +160,17 @@ class Settings(BaseSettings):
     )
     unsent_ends: Count = Field(
         default=_DEFAULT.unsent_ends, description="unsent ends of a connection that doesn't read"
+    )
+    messages_per_s: Count | None = Field(
+        default=10_000, description="messages of one connection, ten seconds' worth at once"
+    )
+    key_streams: Count | None = Field(default=None, description="open utterances of one key")
+    key_chars_per_min: Count | None = Field(default=None, description="characters of one key, each minute")
+    key_connections_per_min: Count | None = Field(
+        default=None, description="new connections of one key, each minute"
+    )
+    key_limits: dict[str, KeyTable] = Field(
+        default_factory=dict, description="a table of those three for each key that differs, by its name"
     )
     ping_s: Seconds = Field(default=20, description="between pings, and the time to answer one")
     stalled_reader_s: Seconds = Field(
@@ -185,6 +224,18 @@ class Settings(BaseSettings):
         # embedders aren't shaped by the environment.
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    def quotas(self) -> Quotas:
+        default = KeyLimits(
+            streams=self.key_streams,
+            chars_per_min=self.key_chars_per_min,
+            connections_per_min=self.key_connections_per_min,
+        )
+        tables = self.key_limits.items()
+        return Quotas(
+            default,
+            {name: default.with_changes(table.model_dump(exclude_unset=True)) for name, table in tables},
+        )
 
     @property
     def limits(self) -> Limits:

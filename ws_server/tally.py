@@ -41,6 +41,8 @@ class Tally:
     compute_s: float = 0.0
     segments: int = 0
     forced_cuts: int = 0
+    stored: int = 0
+    """Segments that were in the cache when they were cut."""
     cache_hits: int = 0
     unspoken_chars: int = 0
     gaps: dict[GapCause, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -54,6 +56,14 @@ class Tally:
         if self.queued_since_s is not None:
             self.queue_s += max(now_s - self.queued_since_s, 0.0)
             self.queued_since_s = None
+
+    def steps(self, started_s: float, ended_s: float, *, sound: bool) -> None:
+        """A step for it, or what stands for one; the first counts, and the first with sound."""
+        self.runs(started_s)
+        if self.step_started_s is None:
+            self.step_started_s = started_s
+        if self.step_ended_s is None and sound:
+            self.step_ended_s = ended_s
 
     def stats(self, audio_s: float, now_s: float) -> wire.Stats:
         self.runs(now_s)

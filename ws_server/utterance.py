@@ -2,12 +2,11 @@
 
 import math
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from engines.contract import Request, Samples, Word
+from engines.contract import Samples, Word
+from pcm_cache.cache import PcmCache
 from protocol import messages as wire
 from protocol.errors import make_error
 from protocol.limits import Limits
@@ -20,6 +19,7 @@ from ws_server.errors import error_of
 from ws_server.heard import Recording, SpokenSegment
 from ws_server.outgoing import Ending, FlushMark, Outgoing
 from ws_server.plan import Plan
+from ws_server.script import Script
 from ws_server.tally import Tally, gap_cause
 from ws_server.text import TextPath, unspoken_chars
 from ws_server.text.segment import TextSegment
@@ -39,16 +39,13 @@ class Owner(Protocol):
         """The device has worked for it."""
         ...
 
+    def cut(self, utterance: "Utterance", segment: TextSegment) -> None:
+        """A piece of its text is about to be spoken."""
+        ...
+
     def finished(self, utterance: "Utterance", messages: Sequence[wire.ServerMessage]) -> None:
         """It ended before its audio did; `messages` are its last."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    number: int
-    segment: TextSegment
-    spoken: SpokenSegment
 
 
 class Utterance:
@@ -60,6 +57,7 @@ class Utterance:
         plan: Plan,
         *,
         dispatcher: Dispatcher,
+        cache: PcmCache,
         limits: Limits,
         owner: Owner,
         client: str,
@@ -107,12 +105,21 @@ class Utterance:
         )
         self.listener.set_blocked(blocked)
         self._text = TextPath(plan.rules, markup=opened.markup, language=plan.language)
-        self._script: deque[_Job | FlushMark] = deque()
         self.recording = Recording(
             self.listener.clock, plan.sample_rate_hz, exact_words=plan.facts.exact_words
         )
         self._ended = False
         self._announcer = Announcer(opened, plan, self.outgoing, self.recording)
+        self._script = Script(
+            plan,
+            listener=self.listener,
+            dispatcher=dispatcher,
+            cache=cache if opened.cache and cache.enabled else None,
+            announcer=self._announcer,
+            outgoing=self.outgoing,
+            tally=self.tally,
+            on_read=self._on_read,
+        )
         self._last_text_s = now_s
         self._last_message_s = now_s
         self._uncut_since_s = math.inf
@@ -147,7 +154,7 @@ class Utterance:
             return
         self._last_message_s = now_s
         self._submit(self._text.flush(), now_s)
-        self._script.append(FlushMark(mark))
+        self._script.add_mark(FlushMark(mark))
         self._settle(now_s)
 
     def end(self, now_s: float) -> None:
@@ -155,7 +162,7 @@ class Utterance:
             return
         self._ended = True
         self._submit(self._text.end(), now_s)
-        self.listener.finish_text()
+        self._script.finish()
         self._settle(now_s)
 
     def played(self, played_ms: float, *, paused: bool, now_s: float) -> None:
@@ -193,20 +200,11 @@ class Utterance:
     ) -> None:
         if self.ending:
             return
-        current = self._script[0]
-        assert isinstance(current, _Job) and current.number == job  # noqa: S101, PT018 - jobs come in order
-        self.tally.runs(timing.started_s)
-        if self.tally.step_started_s is None:
-            self.tally.step_started_s = timing.started_s
-        if self.tally.step_ended_s is None and len(samples):
-            self.tally.step_ended_s = timing.ended_s
+        self.tally.steps(timing.started_s, timing.ended_s, sound=bool(len(samples)))
         self.tally.compute_s += timing.compute_s
-        self._announcer.chunk(
-            current.segment, current.spoken, samples, words, last=last, started_s=timing.started_s
-        )
+        self._script.made(job, samples, words, last=last, timing=timing)
         self._owner.stepped(self, timing, len(samples) / self.plan.facts.sample_rate_hz)
         if last:
-            self._script.popleft()
             self._settle(timing.ended_s)
         self._owner.changed()
 
@@ -231,6 +229,10 @@ class Utterance:
         )
         self._owner.changed()
 
+    def _on_read(self) -> None:
+        if not self.ending:
+            self._settle(time.monotonic())
+
     # What the socket says ------------------------------------------------------------------------------------
 
     def sent(self, audio: wire.Audio, now_s: float) -> None:
@@ -247,6 +249,8 @@ class Utterance:
             cause = gap_cause(self.recording.segment_at(audio.at_sample), gap.from_s)
             if cause is not None:
                 self.tally.gaps[cause].append(gap.length_s)
+        if self._script.wants_room:
+            self._settle(now_s)
 
     def may_send_at_s(self, now_s: float) -> float:
         """When the next frame may go out: its lead has room, or nothing is in hand."""
@@ -274,33 +278,21 @@ class Utterance:
             if segment.cut == "forced":
                 self.tally.forced_cuts += 1
             self.tally.segments += 1
-            number = self._job(segment, now_s)
             spoken = SpokenSegment(
                 segment.start_char, segment.end_char, text_s=min(self._uncut_since_s, now_s), cut_s=now_s
             )
-            self._script.append(_Job(number, segment, spoken))
+            self._script.add(segment, spoken, now_s)
+            self._owner.cut(self, segment)
         if segments:
             self._uncut_since_s = math.inf
+            self._script.advance(time.monotonic())
+            self._owner.changed()
         if self._text.pending:
             self._uncut_since_s = min(self._uncut_since_s, arrived_s)
 
-    def _job(self, segment: TextSegment, now_s: float) -> int:
-        plan = self.plan
-        request = Request(
-            text=segment.speakable,
-            language=plan.language,
-            voice=plan.voice,
-            speed=plan.speed,
-            seed=plan.seed,
-            options=plan.options,
-        )
-        return self._dispatcher.submit(self.listener, request, now_s)
-
     def _settle(self, now_s: float) -> None:
-        """Let out the marks whose text is all made, and the end after them."""
-        while self._script and isinstance(mark := self._script[0], FlushMark):
-            self._script.popleft()
-            self.outgoing.put(mark)
+        """Let out what is stored, the marks whose text is all said, and the end after them."""
+        self._script.advance(now_s)
         if self._ended and not self._script and not self.ending:
             if not self._announcer.started and self.tally.unspoken_chars:
                 message = "the voice's engine speaks none of the text's letters"

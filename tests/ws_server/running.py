@@ -83,7 +83,15 @@ class Speaker:
 @asynccontextmanager
 async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Running]:
     """Speaks with `tone` unless told otherwise; ends, when left, by the drain that SIGTERM begins."""
-    values = {"engine": "tone", "port": 0, "page": False, "drain_s": 0.0, "max_streams": 100, **changes}
+    values = {
+        "engine": "tone",
+        "port": 0,
+        "page": False,
+        "drain_s": 0.0,
+        "max_streams": 100,
+        "cache": False,
+        **changes,
+    }
     settings = Settings(**values)
     app = await to_thread.run_sync(partial(create_app, settings, probe=False))
     listening = await to_thread.run_sync(bind, settings)

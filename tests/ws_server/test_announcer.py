@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.contract import Facts, Word
+from engines.contract import Facts, Info, Word
 from protocol import messages as wire
 from residency.clock import PlayoutClock
 from ws_server.announcer import Announcer
@@ -16,12 +16,16 @@ from ws_server.text.segment import TextSegment
 
 RATE_HZ = 8000
 FACTS = Facts(checkpoint="c", sample_rate_hz=RATE_HZ, exact_words=True)
+INFO = Info(
+    name="tone", version="1", extra=None, devices=frozenset({"cpu"}), languages={"en": "en"}, voices=()
+)
 PLAN = Plan(
     unit="tone",
     engine="tone",
     voice="low",
     language="en",
     facts=FACTS,
+    info=INFO,
     scripts=None,
     options=None,
     seed=0,

@@ -65,7 +65,12 @@ def _health(services: Services, memory: dict[str, Any]) -> dict[str, Any]:
         "memory": memory,
         "engines": engine_rows(services),
         "voices": len(services.catalogue.voices()),
-        "cache": {"entries": 0, "bytes": 0, "hits": 0, "misses": 0},
+        "cache": {
+            "entries": services.cache.entries,
+            "bytes": services.cache.disk_bytes or services.cache.memory_bytes,
+            "hits": services.cache.counters.hits,
+            "misses": services.cache.counters.misses,
+        },
     }
 
 
