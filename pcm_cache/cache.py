@@ -159,7 +159,7 @@ class PcmCache:
         return True
 
     def _may_be_on_disk(self, digest: str) -> bool:
-        if self._tasks is None or self._now() < self._read_from_s:
+        if self._tasks is None or self._folder is None or self._now() < self._read_from_s:
             return False
         if self._scanned and digest not in self._disk:
             return False
