@@ -13,7 +13,7 @@ from protocol.messages import Audio, Cancel, Done, End, Error, Flush, Flushed, O
 from tests.ws_server.conversing import SENTENCE, Conversing, Server, serving, until
 
 MUCH = 1 << 30
-ONE, TWO, THREE = "This is the first sentence. ", "Here comes the second one. ", "And now the third of them."
+ONE, TWO, THREE = "This is the first sentence. ", "Here comes the second one. ", "And now the third of them. "
 
 
 @asynccontextmanager
