@@ -158,6 +158,16 @@ class Dispatcher:
         """What nine of ten first steps for a text of this length take at most."""
         return self._pool(unit).step_s(unit, chars)
 
+    @property
+    def crowded(self) -> bool:
+        """Several hold slots, so that a long step makes others wait."""
+        return self.in_flight > 1
+
+    @property
+    def max_step_s(self) -> float:
+        """The longest step that the others should have to wait for."""
+        return self._rules.max_step_s
+
     def estimate_audio_s(self, unit: str, chars: int) -> float:
         """The expected length of so much text at speed 1."""
         return self._pool(unit).speech_s(unit, chars)

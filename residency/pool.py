@@ -172,7 +172,7 @@ class Pool:
                 facts=self.units[name].facts,
                 in_flight=roster.admission.in_flight_of(name),
                 cost=estimates.cost() if estimates.known else None,
-                realtime=estimates.cost() < 1,
+                realtime=roster.realtime(name),
                 last_error=None if failure is None else str(failure),
                 load_s=self._load_s.get(name),
             )

@@ -187,10 +187,10 @@ class Roster:
     def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
         lane = self.lanes[number]
         assert lane.step is not None  # noqa: S101 - a lane finishes what it was given
-        unit = lane.step.unit
-        lane.finish()
         timing = StepTiming(started_s, ended_s, (ended_s - started_s) / max(len(outcomes), 1))
-        self._observe_step(unit, outcomes, timing)
+        if not lane.stalled:
+            self._observe_step(lane.step.unit, outcomes, timing)
+        lane.finish()
         for outcome in outcomes:
             self._finish_turn(lane, outcome, timing)
 

@@ -13,6 +13,8 @@ class Rules:
     """Slots; None: what the measured cost allows."""
     max_queue: int = 64
     queue_wait_s: float = 30.0
+    max_step_s: float = 0.5
+    """No step should take longer while others wait."""
     stall_s: float = 30.0
     """A step that takes longer, and longer than `stall_ratio` times its estimate, has stalled."""
     stall_ratio: float = 10.0
