@@ -1,5 +1,6 @@
 """What goes wrong with an utterance, as the wire's `error`: the one table from exceptions to codes."""
 
+import math
 from typing import Any
 
 from engines.contract import EngineError, EngineUnavailable, OptionError
@@ -23,7 +24,15 @@ CODES: dict[type[Exception], ErrorCode] = {
 def error_of(error: Exception, utterance_id: str) -> wire.Error:
     """For the client; an exception that no row knows is `internal`, and its text stays here."""
     if isinstance(error, Refusal):
-        return make_error(error.code, str(error), id=utterance_id, param=error.param, value=error.value)
+        retry_after_ms = None if error.retry_after_s is None else math.ceil(error.retry_after_s * 1000)
+        return make_error(
+            error.code,
+            str(error),
+            id=utterance_id,
+            param=error.param,
+            value=error.value,
+            retry_after_ms=retry_after_ms,
+        )
     for kind, code in CODES.items():
         if isinstance(error, kind):
             return make_error(code, str(error), id=utterance_id, **_extras(error))

@@ -97,7 +97,7 @@ class SpeakEndpoint:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [None])[-1]
         authorization = headers.get(b"authorization")
         now_s = time.monotonic()
-        services.auth.identify_socket(authorization, token, now_s, spend=False)
+        caller = services.auth.identify_socket(authorization, token, now_s, spend=False)
         offered = _offered(scope, headers)
         codec = select_subprotocol(offered)
         if codec is None:
@@ -105,7 +105,16 @@ class SpeakEndpoint:
                 400, "bad_message", "none of the sub-protocols offered is known", param="subprotocol"
             )
         self._check_room(now_s)
+        quota = services.quotas.of(caller.name)
+        wait_s = quota.connection_wait_s(now_s)
+        if wait_s > 0:
+            services.metrics.rate_limited(caller.name)
+            raise Problem(
+                429, "rate_limited", "this key has opened too many connections", retry_after_s=wait_s
+            )
         identity = services.auth.identify_socket(authorization, token, now_s, spend=spend)
+        if spend:
+            quota.take_connection(now_s)
         return Accepted(identity, codec, codec.subprotocol if offered else None)
 
     def _check_room(self, now_s: float) -> None:

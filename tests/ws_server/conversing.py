@@ -35,6 +35,7 @@ class Gate:
         self._open = threading.Event()
         self._open.set()
         self.held = 0
+        self.steps = 0
 
     def shut(self) -> None:
         self._open.clear()
@@ -44,6 +45,7 @@ class Gate:
 
     def sleep(self, _: float) -> None:
         self.held += 1
+        self.steps += 1
         self._open.wait(LIMIT_S)
         self.held -= 1
 

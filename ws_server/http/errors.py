@@ -82,7 +82,8 @@ def describe(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, Refusal):
-        return Problem(REFUSALS.get(error.code, 422), error.code, str(error), param=error.param)
+        status = REFUSALS.get(error.code, 422)
+        return Problem(status, error.code, str(error), param=error.param, retry_after_s=error.retry_after_s)
     for kind, (status, code) in TABLE.items():
         if isinstance(error, kind):
             return Problem(status, code, str(error))

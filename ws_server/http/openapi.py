@@ -211,6 +211,7 @@ _PATHS: dict[str, Any] = {
                 "400": _json(_ref("Error"), "only unknown sub-protocols are offered"),
                 "401": _json(_ref("Error"), "no key or token, or a wrong one"),
                 "403": _json(_ref("Error"), "not from this page"),
+                "429": _json(_ref("Error"), "the key connects too often"),
                 "503": _json(_ref("Error"), "draining, not ready, or full"),
             },
             parameters=[{"name": "token", "in": "query", "schema": _STRING}],
