@@ -931,6 +931,7 @@ export class Utterance extends Events {
   segments = []; // {startChar, endChar, start, end, atMs}: `start` and `end` count UTF-16 units
   words = []; // {start, end, startMs, endMs}
   gaps = 0; // heard ones: sound that should have been there wasn't
+  dries = 0; // by the audio thread's own count: how often there was nothing to play before the end, for any reason
   error = null;
   result = null; // what `done` resolves to
   #client;
@@ -1234,9 +1235,10 @@ export class Utterance extends Events {
     announce(this, "gap", { at: dryAt });
   }
 
-  #reported({ state, overrun }) {
+  #reported({ state, overrun, dries }) {
     const before = this.state;
     if (before === "finished") return;
+    this.dries = dries;
     this.state = state;
     if (state === "dry" && before !== "dry") this.#dryAt = now();
     if (overrun) this.error ??= { code: "overrun", message: "more sound came than can be held", retryable: false };

@@ -35,7 +35,9 @@ function speak(options, { quiet = false } = {}) {
   unlock();
   const utterance = client.speak({ ...choices.options, ...options });
   stoppedAt = null;
-  utterance.addEventListener("segment", ({ detail }) => detail.index === 0 && setTimeout(showFirstSound, 0, utterance));
+  // The first segment may still grow after its first frame, and with it the text that counts.
+  utterance.addEventListener("segment", ({ detail }) => detail.index === 0 && showFirstSound(utterance));
+  utterance.addEventListener("audio", () => showFirstSound(utterance), { once: true });
   utterance.addEventListener("gap", () => {
     gaps += 1;
     byId("figure-gaps").textContent = gaps;
