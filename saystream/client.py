@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
@@ -16,7 +17,8 @@ from saystream.errors import CannotConnect, ClientError, HandshakeRefused
 from saystream.inbox import Inbox
 from saystream.utterance import Utterance
 
-_CLOSE_S = 2.0
+_CLOSE_S = 1.0
+"""For the server's answer to a close; one that doesn't answer is left."""
 _MIB = 1 << 20
 
 
@@ -74,7 +76,7 @@ class Client:
         self._connecting = asyncio.Lock()
         self._connection: Connection | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._runs: set[asyncio.Task[None]] = set()
+        self._runs: dict[asyncio.Task[None], Connection] = {}
 
     @property
     def hello(self) -> Hello:
@@ -122,13 +124,18 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks, self._tasks = self._tasks, None
+        connections = list(self._runs.values())
         for run in self._runs:
             run.cancel()
         if tasks is None:
             return
         # The body's own error goes on as it is; only a cancellation may be the task group's own doing.
         of_group = isinstance(error, asyncio.CancelledError)
-        await tasks.__aexit__(*((kind, error, trace) if of_group else (None, None, None)))
+        try:
+            await tasks.__aexit__(*((kind, error, trace) if of_group else (None, None, None)))
+        finally:
+            for connection in connections:  # a run that was cancelled before its first step has ended nothing
+                connection.abort()
 
     async def _usable_connection(self) -> Connection:
         async with self._connecting:  # utterances that come at once share the new connection
@@ -157,13 +164,15 @@ class Client:
         assert self._tasks is not None  # noqa: S101 - the callers have looked
         self._connection = connection
         run = self._tasks.create_task(_run(connection))
-        self._runs.add(run)
-        run.add_done_callback(self._runs.discard)
+        self._runs[run] = connection
+        run.add_done_callback(self._runs.pop)
 
 
 async def _run(connection: Connection) -> None:
     try:
         await connection.run()
     finally:
-        async with asyncio.timeout(_CLOSE_S):
-            await connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await connection.close()
+        connection.abort()

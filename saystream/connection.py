@@ -38,6 +38,7 @@ from saystream.utterance import LineDown, Utterance
 _MAX_RECEIPTS = 64
 """Utterances whose receipt is awaited; the oldest is forgotten first."""
 _PROTOCOL_ERROR = 1002
+_CLOSED = "the client was closed"
 
 
 class Connection:
@@ -80,10 +81,15 @@ class Connection:
                 await self._read()
                 courier.cancel()
         finally:
-            self._lose("the client was closed")
+            self._lose(_CLOSED)
 
     async def close(self) -> None:
         await self._socket.close()
+
+    def abort(self) -> None:
+        """Idempotent."""
+        self._lose(_CLOSED)
+        self._socket.transport.abort()
 
     # Out ----------------------------------------------------------------------------------------------------
 

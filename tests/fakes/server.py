@@ -133,22 +133,7 @@ class _Conversation:
         self._speeches: dict[str, Speech] = {}
 
     async def run(self) -> None:
-        limits = self._server.limits.wire()
-        await self._say(
-            Hello(
-                protocol="saystream.v1",
-                server="fake",
-                session="s",
-                replica="r",
-                engine="hum",
-                voice="hum",
-                sample_rate_hz=RATE_HZ,
-                formats=["s16le"],
-                limits=limits,
-                load=0,
-                features=[],
-            )
-        )
+        await self._say(make_hello(self._server.limits))
         async for data in self._connection:
             try:
                 message = self._codec.decode_client(data)
@@ -264,6 +249,22 @@ class _Conversation:
         sent_ms = 1000 * speech.samples / RATE_HZ
         played_ms = sent_ms if played_ms is None else min(played_ms, sent_ms)
         return HeardText(end_char=int(played_ms / MS_PER_CHAR), exact=False, played_ms=played_ms)
+
+
+def make_hello(limits: Limits) -> Hello:
+    return Hello(
+        protocol="saystream.v1",
+        server="fake",
+        session="s",
+        replica="r",
+        engine="hum",
+        voice="hum",
+        sample_rate_hz=RATE_HZ,
+        formats=["s16le"],
+        limits=limits.wire(),
+        load=0,
+        features=[],
+    )
 
 
 def hum(at_sample: int, samples: int) -> bytes:

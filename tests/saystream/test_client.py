@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import json
+from contextlib import suppress
 
 import pytest
+from websockets.utils import accept_key
 
+from protocol.codec import MSGPACK
 from protocol.errors import LocalProtocolError
 from protocol.limits import Limits
 from protocol.messages import Cancel, Flushed, HeardText, Open, Played, Segment, Text
@@ -21,7 +24,7 @@ from saystream import (
     UtteranceFailed,
     UtteranceOver,
 )
-from tests.fakes.server import MS_PER_CHAR, RATE_HZ, SAMPLES_PER_CHAR, FakeServer, hum, running
+from tests.fakes.server import MS_PER_CHAR, RATE_HZ, SAMPLES_PER_CHAR, FakeServer, hum, make_hello, running
 
 
 async def everything(utterance: Utterance) -> bytes:
@@ -467,3 +470,32 @@ async def test_misuse_is_told_apart_from_failures(server: FakeServer) -> None:
             with pytest.raises(LocalProtocolError, match="open"):
                 async with client.utterance(utterance_id="same"):
                     pass
+
+
+async def test_a_server_that_falls_silent_does_not_keep_a_client_from_leaving() -> None:
+    left = asyncio.Event()
+
+    async def accept_and_ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        key = next(line.split(": ")[1] for line in request.decode().split("\r\n") if "-Key" in line)
+        hello = MSGPACK.encode_server(make_hello(Limits()))
+        assert isinstance(hello, bytes)
+        writer.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + f"Sec-WebSocket-Accept: {accept_key(key)}\r\n\r\n".encode()
+            + bytes((0x82, 126, *len(hello).to_bytes(2, "big")))
+            + hello
+        )
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(accept_and_ignore, "127.0.0.1", 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        async with asyncio.timeout(10):
+            async with Client(f"ws://127.0.0.1:{port}") as client, client.utterance() as u:
+                await u.feed("Hello")
+        with pytest.raises(ConnectionLost):
+            await u.done
+        await left.wait()
