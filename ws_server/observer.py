@@ -17,7 +17,7 @@ class Observer:
         self._log = log
 
     def connection_opened(self, session: str, peer: str, key: str) -> None:
-        self._metrics.connection_opened()
+        self._metrics.connection_opened(key)
         self._log.info("connected", session=session, peer=peer, key=key)
 
     def connection_closed(self, session: str, peer: str, *, lasted_s: float, code: int | None) -> None:
@@ -29,6 +29,10 @@ class Observer:
 
     def utterance_opened(self, session: "Session", utterance: "Utterance") -> None:
         """Nothing yet: its end says everything, and a line at both would say it twice."""
+
+    def segment_cut(self, session: "Session", utterance: "Utterance", text: str) -> None:
+        if self._log.texts:
+            self._log.info("segment", session=session.name, id=utterance.id, text=text)
 
     def utterance_refused(self, session: "Session", opened: wire.Open, error: wire.Error) -> None:
         self._metrics.error(error.code)

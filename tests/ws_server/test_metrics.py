@@ -53,7 +53,7 @@ async def test_what_is_spoken_is_counted() -> None:
         assert seen["saystream_first_audio_seconds_count[]"] == 1
         assert seen["saystream_step_seconds_count['tone']"] >= 1
         assert seen["saystream_connections[]"] == 1
-        assert seen["saystream_connections_opened_total[]"] == 1
+        assert seen["saystream_connections_opened_total['open']"] == 1
         assert seen["saystream_ready[]"] == 1
 
 
