@@ -5,14 +5,14 @@ Needs only the standard library and numpy, so that the child side of a hosted en
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voices.reference import CloneMode as CloneMode  # noqa: PLC0414 - part of the contract
 from voices.reference import Reference
 
-CloneMode = Literal["audio", "audio+text"]
 Samples = NDArray[np.float32]
 """float32 [n], mono, -1..1"""
 

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from engines.contract import Chunk, EngineError
 from residency.probe import Observed, probe
+from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
 from residency.work import Closing, Load, Outcome, Step, Turn, Work
+from voices.errors import VoicesError
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +36,22 @@ class Lane:
     """Whatever an engine raises ends at this thread's edge as the failure of the streams concerned."""
 
     def __init__(
-        self, number: int, foreman: Foreman, units: Mapping[str, Unit], *, name: str, now: Callable[[], float]
+        self,
+        number: int,
+        foreman: Foreman,
+        units: Mapping[str, Unit],
+        *,
+        name: str,
+        now: Callable[[], float],
+        live_prompt_bytes: int,
     ) -> None:
         self.number = number
         self._foreman = foreman
         self._units = units
         self._now = now
         self._models: dict[str, AnyModel] = {}
+        self._prompts: dict[str, LivePrompts] = {}
+        self._live_prompt_bytes = live_prompt_bytes
         self._open: dict[int, Closing] = {}
         """By the stream's identity."""
         # A daemon: one that is wedged in a driver can't be ended, and mustn't keep the process.
@@ -69,11 +80,18 @@ class Lane:
 
     def _step(self, step: Step) -> None:
         model = self._models[step.unit]
-        started_s = self._now()
         outcomes: list[Outcome] = []
-        turns: list[Turn] = []
+        prompts: list[tuple[Turn, Any]] = []
         for turn in step.turns:
-            failure = self._start(model, turn)
+            try:
+                prompts.append((turn, self._prompt(step.unit, turn)))
+            except Exception as error:  # noqa: BLE001 - the device thread's edge
+                outcomes.append(Outcome(turn, _as_known_error(error)))
+        # What a prompt took isn't the cost of speech, which later steps are foretold by.
+        started_s = self._now()
+        turns: list[Turn] = []
+        for turn, prompt in prompts:
+            failure = self._start(model, turn, prompt)
             if failure is None:
                 turns.append(turn)
             else:
@@ -83,16 +101,23 @@ class Lane:
             outcomes += [Outcome(turn, result) for turn, result in zip(turns, results, strict=True)]
         self._foreman.finish_step(self.number, outcomes, started_s, self._now())
 
-    def _start(self, model: AnyModel, turn: Turn) -> EngineError | None:
+    def _prompt(self, unit: str, turn: Turn) -> Any:
+        """None for a voice of the engine's own, or when the stream is open."""
+        clone = turn.listener.spec.clone
+        if clone is None or turn.job.stream is not None or turn.listener.ended:
+            return None
+        return self._prompts[unit].get(clone)
+
+    def _start(self, model: AnyModel, turn: Turn, prompt: Any) -> Exception | None:
         if turn.listener.ended:
             return EngineError("cancelled")
         if turn.job.stream is None:
             try:
-                stream = model.start(turn.job.request, None)
+                stream = model.start(turn.job.request, prompt)
                 turn.job.stream = stream
                 self._open[id(stream)] = Closing(turn.listener.spec.unit, stream)
             except Exception as error:  # noqa: BLE001 - the device thread's edge
-                return _as_engine_error(error)
+                return _as_known_error(error)
         return None
 
     def _advance(self, model: AnyModel, streams: list[Any]) -> Sequence[Chunk | EngineError]:
@@ -122,6 +147,7 @@ class Lane:
             model = unit.load()
             observed = probe(model, unit.probes, unit.facts, self._now)
             self._models[name] = model
+            self._prompts[name] = LivePrompts(unit.prompts, model, max_bytes=self._live_prompt_bytes)
         except Exception as error:
             log.exception("%s couldn't be loaded", name)
             failure = error
@@ -135,10 +161,15 @@ class Lane:
             self._unload_one(*self._models.popitem())
 
     def _unload_one(self, name: str, model: AnyModel) -> None:
+        self._prompts.pop(name, None)
         try:
             model.unload()
         except Exception:
             log.exception("%s couldn't be unloaded", name)
+
+
+def _as_known_error(error: Exception) -> Exception:
+    return error if isinstance(error, VoicesError) else _as_engine_error(error)
 
 
 def _as_engine_error(error: Exception) -> EngineError:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from engines.contract import Request, Samples, Word
 from residency.clock import Gap, PlayoutClock
 from residency.scheduler import Entry
+from voices.reference import Clone
 
 WaitReason = Literal["busy", "loading"]
 
@@ -20,6 +21,8 @@ class ListenerSpec:
     """No step starts while more than this is in hand; infinite: a rendering."""
     cushion_s: float = 0.2
     speed: float = 1.0
+    clone: Clone | None = None
+    """The voice where it was uploaded; None: one of the engine's own."""
     client: Hashable = ""
     """The queue takes turns between clients, then between their connections."""
     connection: Hashable = ""

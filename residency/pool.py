@@ -38,7 +38,15 @@ class Pool:
         self._load_s: dict[str, float] = {}
         self._load_ended = asyncio.Event()
         self._lanes = [
-            Lane(number, self, units, name=f"lane-{device}-{number}", now=now) for number in range(count)
+            Lane(
+                number,
+                self,
+                units,
+                name=f"lane-{device}-{number}",
+                now=now,
+                live_prompt_bytes=rules.live_prompt_bytes,
+            )
+            for number in range(count)
         ]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,13 +108,13 @@ class Pool:
     async def loaded(self, unit: str) -> None:
         """Until every lane has it; raises what kept it from being loaded. Cancelling leaves the load going on."""
         with self._changed:
-            self._roster.ask_for(unit)
+            self._roster.loads.ask_for(unit)
             self._settle()
         while True:
             ended = self._load_ended
             with self._changed:
-                if self._roster.settled(unit):
-                    failure = self._roster.failure(unit)
+                if self._roster.loads.settled(unit):
+                    failure = self._roster.loads.failure(unit)
                     break
             await ended.wait()
         if failure is not None:
@@ -164,11 +172,11 @@ class Pool:
     def status(self, name: str) -> UnitStatus:
         with self._changed:
             roster, estimates = self._roster, self._roster.estimates[name]
-            failure = roster.failure(name)
+            failure = roster.loads.failure(name)
             return UnitStatus(
                 name=name,
                 device=self.device,
-                state=roster.state(name),
+                state=roster.loads.state(name),
                 facts=self.units[name].facts,
                 in_flight=roster.admission.in_flight_of(name),
                 cost=estimates.cost() if estimates.known else None,

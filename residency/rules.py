@@ -22,3 +22,5 @@ class Rules:
     """The same for a load."""
     preload: tuple[str, ...] = ()
     """Units that every lane of their device loads before it serves."""
+    live_prompt_bytes: int = 256 << 20
+    """Prompts of uploaded voices that each lane keeps in memory for each unit, by their stored size."""

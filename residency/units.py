@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engines.contract import Engine, Facts, Model, Request, Source
+from residency.prompts import PromptSource
 
 AnyModel = Model[Any, Any]
 UnitState = Literal["unloaded", "loading", "ready", "failed"]
@@ -22,6 +23,8 @@ class Unit:
     """Decorates each loaded model."""
     probes: tuple[Request, ...] = ()
     """What is spoken, unheard, after the first load to learn its cost; empty: nothing is."""
+    prompts: PromptSource | None = None
+    """Where uploaded voices come from; None: from nowhere."""
 
     def load(self) -> AnyModel:
         """Called by the lane that will own the model. Raises EngineUnavailable, or what the engine does."""
