@@ -14,6 +14,7 @@ FIGURES: dict[str, Figure] = {
     "own-share": first_audio.own_share,
     "from-token": first_audio.from_token,
     "without-comma": first_audio.without_comma,
+    "eighty": capacity.eighty,
     "at-load": capacity.at_load,
     "listeners": capacity.listeners,
     "two-lanes": capacity.two_lanes,

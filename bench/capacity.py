@@ -36,6 +36,23 @@ def held(flags: tuple[str, ...], start: int, seconds: float) -> tuple[int, Repor
     return number, next((report for report in best if report.listeners == number), None)
 
 
+def eighty(number: int = 80, seconds: float = 30) -> list[Row]:
+    """As a newcomer would have it: a server with its own settings."""
+    with server.running() as running:
+        report = run_plan(plan(running.url, number, seconds))
+    notes = report.notes
+    return [
+        Row(
+            f"{number} listeners for {seconds:.0f} s at 30 tokens/s, all settings as they come",
+            f"{notes.gaps} gaps in {notes.heard_s:.0f} listener-seconds, {notes.queued} times queued; "
+            f"generator {100 * report.own_cpu:.0f} % of a core",
+            "no gap",
+            report.held,
+            {"gaps": float(notes.gaps), "heard_s": notes.heard_s, "queued": float(notes.queued)},
+        )
+    ]
+
+
 def listeners(runs: int = 3, seconds: float = 20) -> list[Row]:
     segments = texts.sentences()
     bare = audio_s_per_s(segments, lanes=1, seconds=_BARE_S)
