@@ -4,32 +4,30 @@ Pure: no thread, lock or clock. Whoever calls it holds one lock around every cal
 and delivers `take_events` on the loop.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 
-from engines.contract import Chunk, EngineUnavailable, Request
+from engines.contract import Chunk, Request
 from residency.admission import Admission, Claim
 from residency.errors import Busy, EngineStalled
 from residency.estimates import Estimates
 from residency.lane_state import LaneState
 from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming, WaitReason
+from residency.loads import Loads
 from residency.probe import Observed
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
-from residency.units import Unit, UnitState
+from residency.units import Unit
 from residency.work import Load, Outcome, Rest, Step, Turn, Work
 
 Event = tuple[Listener, Callable[[], None]]
 
 NOTICE_S = 1.0
+SHORT_CHARS = 40
+"""A first piece of a sentence."""
 INHERITED_S = 2.0
 """A slot that was taken over is kept this long for the first text."""
-LOAD_PATIENCE_S = 2.0
-"""A unit that isn't loaded anywhere waits this long for listeners of those that are."""
-RELOAD_S = 30.0
-"""A unit that couldn't be loaded isn't tried again before."""
 
 
 class Roster:
@@ -48,10 +46,7 @@ class Roster:
         )
         self._listeners: dict[int, Listener] = {}
         self._ready: dict[int, Entry] = {}
-        self._ready_of: Counter[str] = Counter()
-        self._wanted_s: dict[str, float] = {}
-        self._failures: dict[str, tuple[Exception, float]] = {}
-        self._preload = [name for name in rules.preload if name in units]
+        self.loads = Loads(self.lanes, (name for name in rules.preload if name in units))
         self._events: list[Event] = []
         self._keys = 0
         self._orders = 0
@@ -73,28 +68,13 @@ class Roster:
     def max_streams(self, unit: str) -> float:
         if self._rules.max_streams is not None:
             return self._rules.max_streams
-        return self.estimates[unit].streams(self._capacity)
+        return self.estimates[unit].streams(self._capacity) if self.realtime(unit) else 1
 
-    def state(self, unit: str) -> UnitState:
-        if any(unit in lane.loaded for lane in self.lanes):
-            return "ready"
-        if any(lane.loading == unit for lane in self.lanes):
-            return "loading"
-        return "failed" if unit in self._failures else "unloaded"
-
-    def settled(self, unit: str) -> bool:
-        """Every lane has loaded it, or it can't be."""
-        return unit in self._failures or all(unit in lane.loaded or lane.stalled for lane in self.lanes)
-
-    def ask_for(self, unit: str) -> None:
-        """Have every lane load it, once more if that has failed."""
-        self._failures.pop(unit, None)
-        if unit not in self._preload:
-            self._preload.append(unit)
-
-    def failure(self, unit: str) -> Exception | None:
-        failure = self._failures.get(unit)
-        return None if failure is None else failure[0]
+    def realtime(self, unit: str) -> bool:
+        """Whether it can serve several: faster than speech, and quick with the shortest sensible piece."""
+        estimates, facts = self.estimates[unit], self._units[unit].facts
+        quick = facts.step_s is not None or estimates.step_s(SHORT_CHARS) <= self._rules.max_step_s
+        return estimates.cost() < 1 and quick
 
     def full(self, unit: str) -> bool:
         """Whether a new listener would be refused."""
@@ -173,14 +153,14 @@ class Roster:
     def next_work(self, number: int, now_s: float) -> Work:
         lane = self.lanes[number]
         closings = lane.take_closings()
-        if (unit := self._due_load(lane, now_s, idle=False)) is not None:
+        if (unit := self.loads.due(lane, now_s, idle=False)) is not None:
             return Work(closings, self._begin_load(lane, unit, now_s))
         picked = pick(
             self._ready.values(), now_s=now_s, lane=number, rooms=lane.rooms(), lanes=len(self.lanes)
         )
         if picked.entries:
             return Work(closings, self._begin_step(lane, picked.entries, now_s))
-        if (unit := self._due_load(lane, now_s, idle=True)) is not None:
+        if (unit := self.loads.due(lane, now_s, idle=True)) is not None:
             return Work(closings, self._begin_load(lane, unit, now_s))
         return Work(closings, Rest(now_s if closings else picked.wake_s))
 
@@ -197,17 +177,12 @@ class Roster:
     def finish_load(self, number: int, unit: str, error: Exception | None, now_s: float) -> None:
         lane = self.lanes[number]
         lane.finish()
-        if error is None:
-            lane.loaded.add(unit)
-            self._failures.pop(unit, None)
-            return
-        if not isinstance(error, EngineUnavailable):
-            error = EngineUnavailable(f"{unit} couldn't be loaded: {str(error) or type(error).__name__}")
-        self._failures[unit] = (error, now_s)
-        if self.state(unit) == "failed":
+        self.loads.finish(lane, unit, error, now_s)
+        failure = self.loads.refusal(unit, now_s)
+        if failure is not None:
             for listener in list(self._listeners.values()):
                 if listener.spec.unit == unit and listener.jobs:
-                    self._refuse(listener, error, now_s)
+                    self._refuse(listener, failure, now_s)
 
     def learn(self, unit: str, observed: Sequence[Observed]) -> None:
         estimates = self.estimates[unit]
@@ -259,10 +234,7 @@ class Roster:
     def _refusal(self, unit: str, now_s: float) -> Exception | None:
         if all(lane.stalled for lane in self.lanes):
             return EngineStalled(unit, max(now_s - lane.started_s for lane in self.lanes))
-        failure = self._failures.get(unit)
-        if failure is not None and self.state(unit) == "failed" and now_s - failure[1] < RELOAD_S:
-            return failure[0]
-        return None
+        return self.loads.refusal(unit, now_s)
 
     def _busy(self, message: str) -> Busy:
         return Busy(message, self.admission.retry_after_s())
@@ -296,7 +268,7 @@ class Roster:
         may = self.admission.holds(key) or entry.lane is not None
         if not listener.jobs or listener.stepping or listener.ended or not may:
             if self._ready.pop(key, None) is not None:
-                self._ready_of[entry.unit] -= 1
+                self.loads.waits(entry.unit, -1, now_s)
             return
         job = listener.jobs[0]
         estimates, chars, first = self.estimates[entry.unit], len(job.request.text), job.steps == 0
@@ -305,11 +277,9 @@ class Roster:
         entry.est_high_s = estimates.step_high_s(chars, first=first)
         if key in self._ready:
             return
-        if not self._ready_of[entry.unit]:
-            self._wanted_s[entry.unit] = now_s
         self._ready[key] = entry
-        self._ready_of[entry.unit] += 1
-        if self.state(entry.unit) != "ready":
+        self.loads.waits(entry.unit, +1, now_s)
+        if self.loads.state(entry.unit) != "ready":
             self._notice(listener, "loading", None, None, now_s)
 
     def _end(self, listener: Listener, now_s: float) -> None:
@@ -418,21 +388,6 @@ class Roster:
         lane.started_s = now_s
         lane.deadline_s = now_s + self._rules.load_s
         return Load(unit)
-
-    def _due_load(self, lane: LaneState, now_s: float, *, idle: bool) -> str | None:
-        """What this lane should load now: what is to be there from the start, else what listeners wait for."""
-        for name in self._preload:
-            if name not in lane.loaded and name not in self._failures:
-                return name
-        for name, waiting in self._ready_of.items():
-            if not waiting or name in lane.loaded or any(one.loading == name for one in self.lanes):
-                continue
-            if self.state(name) == "ready":
-                if idle and self._refusal(name, now_s) is None:
-                    return name
-            elif idle or now_s - self._wanted_s[name] >= LOAD_PATIENCE_S:
-                return name
-        return None
 
     # Time
 
