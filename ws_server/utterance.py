@@ -97,6 +97,7 @@ class Utterance:
                 lead_s=self.lead_s,
                 cushion_s=self._cushion_s,
                 speed=plan.speed,
+                clone=plan.clone,
                 client=client,
                 connection=connection,
             ),
@@ -146,6 +147,7 @@ class Utterance:
                 now_s,
             )
             return
+        self._limit_steps()
         self._submit(self._text.feed(increment), now_s)
         self._arm(now_s)
 
@@ -153,6 +155,7 @@ class Utterance:
         if self._ended or self.ending:
             return
         self._last_message_s = now_s
+        self._limit_steps()
         self._submit(self._text.flush(), now_s)
         self._script.add_mark(FlushMark(mark))
         self._settle(now_s)
@@ -161,6 +164,7 @@ class Utterance:
         if self._ended or self.ending:
             return
         self._ended = True
+        self._limit_steps()
         self._submit(self._text.end(), now_s)
         self._script.finish()
         self._settle(now_s)
@@ -264,6 +268,12 @@ class Utterance:
         return math.inf if clock.paused else now_s + over_s
 
     # Inside ------------------------------------------------------------------------------------------------
+
+    def _limit_steps(self) -> None:
+        """Where a step makes a whole segment, none may hold the others up for too long."""
+        if self.plan.facts.step_s is None:
+            crowded = self._dispatcher.crowded
+            self._text.limit(self._fitting_chars(self._dispatcher.max_step_s) if crowded else None)
 
     def _submit(self, segments: list[TextSegment], arrived_s: float) -> None:
         for segment in segments:
@@ -398,12 +408,12 @@ class Utterance:
         if segment is not None:
             self._submit([segment], now_s)
 
-    def _fitting_chars(self, in_hand_s: float) -> int:
-        """The most text whose estimated step is over before the audio in hand is."""
+    def _fitting_chars(self, within_s: float) -> int:
+        """The most text whose first step is estimated to be over in time; at least a first piece."""
         rules = self.plan.rules
         chars = rules.max_chars
         while (
-            chars > rules.first_chars and self._dispatcher.estimate_step_s(self.plan.unit, chars) > in_hand_s
+            chars > rules.first_chars and self._dispatcher.estimate_step_s(self.plan.unit, chars) > within_s
         ):
             chars //= 2
         return max(chars, rules.first_chars)

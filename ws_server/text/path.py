@@ -36,6 +36,10 @@ class TextPath:
         """Whether there is speakable text that hasn't been cut."""
         return self._segmenter.pending or self._reader.holds_words
 
+    def limit(self, max_chars: int | None) -> None:
+        """Others wait: until told otherwise cut no piece longer than that. None: as the rules say."""
+        self._segmenter.limit(max_chars)
+
     def feed(self, text: str) -> list[TextSegment]:
         """The segments that became certain with this increment."""
         if not text:

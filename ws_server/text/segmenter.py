@@ -31,7 +31,7 @@ class Segmenter:
         code = language_code(language)
         self._sentence_ends = SentenceEnds(code)
         self._small = connectors(code)
-        self._max_chars = min(rules.max_chars or _MAX_CHARS, _MAX_CHARS)
+        self._most_chars = self._max_chars = min(rules.max_chars or _MAX_CHARS, _MAX_CHARS)
         stops = regex.escape(self._sentence_ends.stops)
         self._later_events = regex.compile(rf"[{stops}\n]")
         self._first_events = regex.compile(rf"[{stops}\n {regex.escape(ladder.CLAUSE_MARKS)}]")
@@ -44,6 +44,10 @@ class Segmenter:
         """Ends of sentences inside the open segment: short ones, waiting to be joined."""
         self._first = True
         self._made: list[TextSegment] = []
+
+    def limit(self, max_chars: int | None) -> None:
+        """Until told otherwise cut no piece longer than that, though the text alone would allow it."""
+        self._max_chars = self._most_chars if max_chars is None else min(max_chars, self._most_chars)
 
     # What is there ------------------------------------------------------------------------------------------
 
@@ -175,7 +179,8 @@ class Segmenter:
         if self._sentences:
             self._cut(self._sentences[-1], "sentence")
         else:
-            self._cut(ladder.within(self._copy.text, self._start, limit, self._small), "cap")
+            cut: Cut = "cap" if self._max_chars == self._most_chars else "forced"
+            self._cut(ladder.within(self._copy.text, self._start, limit, self._small), cut)
         return True
 
     def _stop(self, place: int, limit: int, end: int, final: Cut | None) -> bool:
