@@ -6,19 +6,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from engines.contract import Chunk, EngineError, Request, Source
+from engines.contract import Chunk, EngineError, Request, Source, info_of
 from engines.registry import find
 
 
 class Bare:
     """One loaded model, used by the thread that made it."""
 
-    def __init__(self, engine: str = "hibari") -> None:
+    def __init__(self, engine: str = "hibari", source: Source | None = None) -> None:
         found = find(engine)
-        source = Source()
-        self._rate_hz = found.identify(source).sample_rate_hz
-        self._language = next(iter(found.info.languages))
-        self._voice = found.info.voices[0].voice_id
+        source = source or Source()
+        facts = found.identify(source)
+        info = info_of(found.info, facts)
+        self._rate_hz = facts.sample_rate_hz
+        self._language = next(iter(info.languages))
+        self._voice = info.voices[0].voice_id
         self._model: Any = found.load(source, "cpu")
         self.speak("Warm up the engine, please.")
 

@@ -4,7 +4,7 @@ Needs only the standard library and numpy, so that the child side of a hosted en
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -53,11 +53,13 @@ class Info:
     devices: frozenset[str]
     """"cpu", "cuda", "mps" """
     languages: Mapping[str, str]
-    """BCP-47 tag: the engine's own word for it. The first is the default."""
+    """BCP-47 tag: the engine's own word for it. The first is the default. Empty: see Facts."""
     scripts: frozenset[str] | None = None
     """Unicode script names whose letters can be spoken; None: any."""
     voices: tuple[BuiltinVoice, ...]
-    """The first is the default."""
+    """The first is the default. Empty: the checkpoint decides, see Facts."""
+    blends: bool = False
+    """A voice can be a mix of these: `a+b`."""
     clones: frozenset[CloneMode] = frozenset()
     options: type | None = None
     """A frozen dataclass; its construction raises OptionError. None: the engine has no options."""
@@ -94,6 +96,20 @@ class Facts:
     sampling: bool = False
     """Another seed gives another delivery, so a take that went wrong is worth a second one."""
     exact_words: bool = False
+    languages: Mapping[str, str] | None = None
+    """Where the checkpoint decides, not the engine, and so are the next two; None: what Info says."""
+    voices: tuple[BuiltinVoice, ...] | None = None
+    clones: frozenset[CloneMode] | None = None
+
+
+def info_of(info: Info, facts: Facts) -> Info:
+    """What is true of an engine with this checkpoint."""
+    return replace(
+        info,
+        languages=info.languages if facts.languages is None else facts.languages,
+        voices=info.voices if facts.voices is None else facts.voices,
+        clones=info.clones if facts.clones is None else facts.clones,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from engines.contract import (
     Model,
     Request,
     Source,
+    info_of,
 )
 from engines.guards import Guarded
 from tests.engines.speaking import finish, speak, speak_together, step
@@ -64,7 +65,7 @@ class EngineContract:
     @pytest.fixture(scope="class")
     @classmethod
     def info(cls) -> Info:
-        return cls.engine.info
+        return info_of(cls.engine.info, cls.engine.identify(cls.source))
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -74,7 +75,7 @@ class EngineContract:
         model.unload()
 
     def request_for(self, text: str, **changes: Any) -> Request:
-        info = self.engine.info
+        info = info_of(self.engine.info, self.engine.identify(self.source))
         values: dict[str, Any] = {
             "language": next(iter(info.languages)),
             "voice": info.voices[0].voice_id,
