@@ -44,7 +44,8 @@ class Line:
         mean_x, mean_y = self._x / self._weight, self._y / self._weight
         spread = self._xx / self._weight - mean_x * mean_x
         if spread <= 1e-6 * (mean_x * mean_x + 1):
-            return mean_y
+            # Only one length was seen: a longer text takes in proportion, a shorter one maybe as long.
+            return mean_y * max(1.0, x / mean_x) if mean_x > 0 else mean_y
         slope = max(0.0, (self._xy / self._weight - mean_x * mean_y) / spread)
         if mean_y < slope * mean_x:
             return mean_y * x / mean_x

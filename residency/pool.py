@@ -155,7 +155,7 @@ class Pool:
 
     def full(self, unit: str) -> bool:
         with self._changed:
-            return self._roster.full(unit)
+            return not self._roster.admission.has_place(unit)
 
     def retry_after_s(self) -> float:
         with self._changed:

@@ -6,15 +6,16 @@ and delivers `take_events` on the loop.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import inf
 
 from engines.contract import Chunk, Request
-from residency.admission import Admission, Claim
+from residency.admission import Admission
 from residency.errors import Busy, EngineStalled
 from residency.estimates import Estimates
 from residency.lane_state import LaneState
 from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming, WaitReason
 from residency.loads import Loads
+from residency.need import claim_of, paused_full, spare
+from residency.notices import is_news
 from residency.probe import Observed
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
@@ -23,11 +24,8 @@ from residency.work import Load, Outcome, Rest, Step, Turn, Work
 
 Event = tuple[Listener, Callable[[], None]]
 
-NOTICE_S = 1.0
 SHORT_CHARS = 40
 """A first piece of a sentence."""
-INHERITED_S = 2.0
-"""A slot that was taken over is kept this long for the first text."""
 
 
 class Roster:
@@ -73,12 +71,9 @@ class Roster:
     def realtime(self, unit: str) -> bool:
         """Whether it can serve several: faster than speech, and quick with the shortest sensible piece."""
         estimates, facts = self.estimates[unit], self._units[unit].facts
-        quick = facts.step_s is not None or estimates.step_s(SHORT_CHARS) <= self._rules.max_step_s
-        return estimates.cost() < 1 and quick
-
-    def full(self, unit: str) -> bool:
-        """Whether a new listener would be refused."""
-        return not self.admission.has_place(unit)
+        return estimates.cost() < 1 and (
+            facts.step_s is not None or estimates.step_s(SHORT_CHARS) <= self._rules.max_step_s
+        )
 
     @property
     def has_events(self) -> bool:
@@ -105,9 +100,10 @@ class Roster:
         if replaces is not None and not replaces.closed:
             listener.made_any = replaces.made_any
             listener.entry.order = replaces.entry.order
-            if self.admission.take_over(replaces.key, self._claim(listener), now_s):
+            if self.admission.take_over(replaces.key, claim_of(listener), now_s):
                 listener.noticed = replaces.noticed
-                self._granted(listener, now_s)
+                if self.admission.holds(listener.key):
+                    self._granted(listener, now_s)
             self.close(replaces, now_s)
         return listener
 
@@ -185,9 +181,8 @@ class Roster:
                     self._refuse(listener, failure, now_s)
 
     def learn(self, unit: str, observed: Sequence[Observed]) -> None:
-        estimates = self.estimates[unit]
         for step in observed:
-            estimates.observe_step(
+            self.estimates[unit].observe_step(
                 chars=step.chars,
                 first=step.first,
                 step_s=step.step_s,
@@ -203,26 +198,14 @@ class Roster:
 
     # Slots
 
-    def _claim(self, listener: Listener) -> Claim:
-        spec = listener.spec
-        return Claim(
-            key=listener.key,
-            unit=spec.unit,
-            live=listener.live,
-            speed=spec.speed,
-            client=spec.client,
-            connection=spec.connection,
-            returning=listener.made_any,
-        )
-
     def _want(self, listener: Listener, now_s: float) -> None:
         """It has something to be made."""
         unit, key = listener.spec.unit, listener.key
         if (refusal := self._refusal(unit, now_s)) is not None:
             self._refuse(listener, refusal, now_s)
             return
-        if not self.admission.holds(key) and not self.admission.waits(key) and not _paused_full(listener):
-            if not self.admission.request(self._claim(listener), now_s):
+        if not self.admission.holds(key) and not self.admission.waits(key) and not paused_full(listener):
+            if not self.admission.request(claim_of(listener), now_s):
                 self._refuse(listener, self._busy("no slot and no place in the queue is free"), now_s)
                 return
             if self.admission.holds(key):
@@ -247,13 +230,10 @@ class Roster:
             listener.entry.order = self._orders
 
     def _release_if_spare(self, listener: Listener, now_s: float) -> None:
-        if self.admission.holds(listener.key) and _spare(listener, now_s):
-            self._release(listener, now_s)
-
-    def _release(self, listener: Listener, now_s: float) -> None:
-        self.admission.release(listener.key, now_s)
-        self._refresh(listener, now_s)
-        self._admit(now_s)
+        if self.admission.holds(listener.key) and spare(listener, now_s):
+            self.admission.release(listener.key, now_s)
+            self._refresh(listener, now_s)
+            self._admit(now_s)
 
     def _admit(self, now_s: float) -> None:
         for key in self.admission.admit(now_s):
@@ -417,32 +397,5 @@ class Roster:
     def _notice(
         self, listener: Listener, reason: WaitReason, position: int | None, wait_s: float | None, now_s: float
     ) -> None:
-        if listener.noticed is not None:
-            given_s, *said = listener.noticed
-            if said == [reason, position] or now_s - given_s < NOTICE_S:
-                return
-        listener.noticed = (now_s, reason, position)
-        self._events.append((listener, partial(listener.handler.on_waiting, reason, position, wait_s)))
-
-
-def _paused_full(listener: Listener) -> bool:
-    entry = listener.entry
-    return entry.frozen_s is not None and entry.made_s - entry.frozen_s >= entry.lead_s
-
-
-def _spare(listener: Listener, now_s: float) -> bool:
-    """Nothing is being made and nothing is to be made soon.
-
-    A live listener whose text is awaited keeps its slot while it plays: it will need the device again in a
-    moment, and load counts those who speak.
-    """
-    if listener.stepping:
-        return False
-    if listener.jobs:
-        return _paused_full(listener)
-    if listener.text_finished or not listener.live:
-        return True
-    dry_s = listener.entry.dry_s()
-    if dry_s is None:
-        return now_s >= listener.opened_s + INHERITED_S
-    return dry_s <= now_s or dry_s == inf
+        if is_news(listener, reason, position, now_s):
+            self._events.append((listener, partial(listener.handler.on_waiting, reason, position, wait_s)))
