@@ -36,7 +36,7 @@ async def test_with_others_its_sentences_come_in_pieces_that_the_device_is_quick
         server.speak() as other,
     ):
         await one.send(Open(id="a"), Text(id="a", text=f"Hello. {LONG}"))
-        await other.send(Open(id="b"), Text(id="b", text="Hello. "))
+        await other.send(Open(id="b", lead_ms=30_000), Text(id="b", text="Hello. "))
         with anyio.fail_after(20):
             while server.services.dispatcher.in_flight < 2:  # noqa: ASYNC110 - nothing tells
                 await anyio.sleep(0.01)
