@@ -63,6 +63,8 @@ class Info:
     clones: frozenset[CloneMode] = frozenset()
     options: type | None = None
     """A frozen dataclass; its construction raises OptionError. None: the engine has no options."""
+    synthetic: bool = False
+    """Its sounds are for tests; it takes an uploaded voice only when it is asked for by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class ToneEngine:
             voices=tuple(BuiltinVoice(voice, voice.capitalize(), "en-US") for voice in _VOICES_HZ),
             clones=frozenset({"audio", "audio+text"}),
             options=ToneOptions,
+            synthetic=True,
         )
 
     def identify(self, source: Source) -> Facts:

@@ -3,12 +3,25 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from engines import registry
-from engines.contract import BuiltinVoice, Engine, EngineUnavailable, Facts, Info, OptionError, Source
+from engines.contract import (
+    BuiltinVoice,
+    CloneMode,
+    Engine,
+    EngineUnavailable,
+    Facts,
+    Info,
+    OptionError,
+    Source,
+    info_of,
+)
 from protocol.limits import Limits
 from protocol.messages import Format, Open
+from voices.library import Library
+from voices.reference import Clone
+from voices.voice import Voice
 from ws_server.auth import Identity
 from ws_server.languages import match_language
 from ws_server.plan import Plan, Refusal
@@ -34,17 +47,38 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class VoiceRow:
-    voice: BuiltinVoice
+    voice_id: str
+    name: str
+    kind: Literal["builtin", "uploaded"]
     engines: tuple[str, ...]
+    """That can use it here; none may be able to."""
+    language: str | None
+    uploaded: Voice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """A voice as one engine takes it."""
+
+    voice_id: str
+    language: str | None
+    clone: Clone | None = None
 
 
 class Catalogue:
-    """Immutable but for the registry behind it; never blocks once it is made."""
+    """Never blocks once it is made; what is uploaded is in it as soon as the library knows it."""
 
     def __init__(
-        self, entries: Mapping[str, Entry], *, engine: str, voice: str | None, limits: Limits
+        self,
+        entries: Mapping[str, Entry],
+        *,
+        engine: str,
+        voice: str | None,
+        limits: Limits,
+        library: Library | None = None,
     ) -> None:
         self._entries = dict(entries)
+        self._library = library
         self._limits = limits
         self.default_engine = engine
         self._default_voice = voice
@@ -53,7 +87,7 @@ class Catalogue:
         )  # it reads its tables at the first name, and this isn't the loop yet
 
     @classmethod
-    def read(cls, settings: Settings) -> "Catalogue":
+    def read(cls, settings: Settings, library: Library | None = None) -> "Catalogue":
         """Look at every engine of the registry. Raises BadSettings where a setting names what isn't there."""
         names = registry.names()
         unknown = set(settings.engines).difference(names)
@@ -68,12 +102,21 @@ class Catalogue:
             raise BadSettings(f"engine: there is no {settings.engine!r}; there are {', '.join(entries)}")
         if default.facts is None:
             raise BadSettings(f"engine: {settings.engine}: {default.problem}")
-        voices = [voice.voice_id for voice in default.info.voices]
-        if settings.voice is not None and settings.voice not in voices:
-            raise BadSettings(
-                f"voice: {settings.engine} has no {settings.voice!r}; it has {', '.join(voices)}"
-            )
-        return cls(entries, engine=settings.engine, voice=settings.voice, limits=settings.limits)
+        catalogue = cls(
+            entries, engine=settings.engine, voice=settings.voice, limits=settings.limits, library=library
+        )
+        catalogue._check_default_voice(default)
+        return catalogue
+
+    def _check_default_voice(self, default: Entry) -> None:
+        voice = self._default_voice
+        if voice is None:
+            return
+        if self._library is not None:
+            self._library.look_up(voice)
+        if self._speaker_of(default, voice) is None:
+            has = ", ".join(builtin.voice_id for builtin in default.info.voices)
+            raise BadSettings(f"voice: {default.name} has no {voice!r}; it has {has}")
 
     # What there is ------------------------------------------------------------------------------------------
 
@@ -98,8 +141,26 @@ class Catalogue:
             for voice in entry.info.voices:
                 known = rows.get(voice.voice_id)
                 engines = (entry.name,) if known is None else (*known.engines, entry.name)
-                rows[voice.voice_id] = VoiceRow(voice if known is None else known.voice, engines)
+                first = voice if known is None else known
+                rows[voice.voice_id] = VoiceRow(
+                    voice.voice_id, first.name, "builtin", engines, first.language
+                )
+        if self._library is not None:
+            for uploaded in self._library.voices():
+                rows.setdefault(uploaded.voice_id, self._row(uploaded))
         return [row for row in rows.values() if engine is None or engine in row.engines]
+
+    def voice(self, voice_id: str) -> VoiceRow | None:
+        uploaded = None if self._library is None else self._library.find(voice_id)
+        if uploaded is not None:
+            return self._row(uploaded)
+        return next((row for row in self.voices() if row.voice_id == voice_id), None)
+
+    def _row(self, uploaded: Voice) -> VoiceRow:
+        engines = tuple(entry.name for entry in self._usable() if _mode(entry, uploaded) is not None)
+        return VoiceRow(
+            uploaded.voice_id, uploaded.name, "uploaded", engines, uploaded.traits.language, uploaded
+        )
 
     @property
     def default_voice(self) -> str:
@@ -124,6 +185,7 @@ class Catalogue:
             unit=entry.name,
             engine=entry.name,
             voice=voice.voice_id,
+            clone=voice.clone,
             language=_language(entry, voice, opened.language),
             facts=facts,
             info=entry.info,
@@ -139,7 +201,7 @@ class Catalogue:
             ),
         )
 
-    def _speaker(self, opened: Open, identity: Identity) -> tuple[Entry, Facts, BuiltinVoice]:
+    def _speaker(self, opened: Open, identity: Identity) -> tuple[Entry, Facts, Speaker]:
         wanted = _allowed_voice(opened.voice, identity)
         entry = self._engine(opened.engine, wanted)
         if entry.facts is None:
@@ -148,22 +210,39 @@ class Catalogue:
             wanted = (
                 self.default_voice if entry.name == self.default_engine else entry.info.voices[0].voice_id
             )
-        for voice in entry.info.voices:
-            if voice.voice_id == wanted:
-                return entry, entry.facts, voice
-        able = [other.name for other in self._usable() if _speaks_as(other, wanted)]
+        speaker = self._speaker_of(entry, wanted)
+        if speaker is not None:
+            return entry, entry.facts, speaker
+        able = [other.name for other in self._usable() if self._speaker_of(other, wanted) is not None]
         message = f"engine {entry.name} has no voice {wanted!r}"
+        if self._library is not None and self._library.find(wanted) is not None:
+            message = f"engine {entry.name} can't speak with the uploaded voice {wanted}"
         if able:
-            message += f"; these have: {', '.join(able)}"
+            message += f"; these can: {', '.join(able)}"
         raise Refusal("unknown_voice", message, param="voice", value=able or None)
 
     def _engine(self, asked: str | None, voice: str | None) -> Entry:
         if asked is not None:
             return self.entry(asked)
         default = self._entries[self.default_engine]
-        if voice is None or _speaks_as(default, voice):
+        if voice is None or self._speaker_of(default, voice) is not None:
             return default
-        return next((entry for entry in self._usable() if _speaks_as(entry, voice)), default)
+        return next((entry for entry in self._usable() if self._offers(entry, voice)), default)
+
+    def _offers(self, entry: Entry, voice: str) -> bool:
+        """Whether it is to speak with this voice where nobody has named an engine."""
+        speaker = self._speaker_of(entry, voice)
+        return speaker is not None and not (speaker.clone is not None and entry.info.synthetic)
+
+    def _speaker_of(self, entry: Entry, voice_id: str) -> Speaker | None:
+        builtin = _builtin(entry.info, voice_id)
+        if builtin is not None:
+            return Speaker(voice_id, builtin.language)
+        uploaded = None if self._library is None else self._library.find(voice_id)
+        mode = None if uploaded is None else _mode(entry, uploaded)
+        if uploaded is None or mode is None:
+            return None
+        return Speaker(voice_id, uploaded.traits.language, Clone(voice_id, mode))
 
     def _rules(self, facts: Facts, wait_ms: float | None) -> SegmentRules:
         return SegmentRules(
@@ -197,7 +276,7 @@ def _entry(name: str, values: Mapping[str, Any]) -> Entry:
     return Entry(
         name=name,
         engine=engine,
-        info=engine.info,
+        info=engine.info if facts is None else info_of(engine.info, facts),
         source=source,
         installed=command is None,
         facts=facts,
@@ -214,13 +293,21 @@ def _allowed_voice(asked: str | None, identity: Identity) -> str | None:
     return only
 
 
-def _speaks_as(entry: Entry, voice: str) -> bool:
-    return any(known.voice_id == voice for known in entry.info.voices)
+def _builtin(info: Info, voice_id: str) -> BuiltinVoice | None:
+    """Of a blend the first, whose language it speaks."""
+    known = {voice.voice_id: voice for voice in info.voices}
+    parts = voice_id.split("+") if info.blends else [voice_id]
+    return known[parts[0]] if all(part in known for part in parts) else None
 
 
-def _language(entry: Entry, voice: BuiltinVoice, asked: str | None) -> str:
+def _mode(entry: Entry, uploaded: Voice) -> CloneMode | None:
+    return uploaded.mode_for(entry.name, entry.info.clones)
+
+
+def _language(entry: Entry, voice: Speaker, asked: str | None) -> str:
     offered = entry.info.languages
-    found = match_language(voice.language if asked is None else asked, offered)
+    wanted = voice.language if asked is None else asked
+    found = None if wanted is None else match_language(wanted, offered)
     if found is not None:
         return found
     if asked is None:

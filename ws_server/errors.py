@@ -8,6 +8,7 @@ from engines.registry import UnknownEngine
 from protocol import messages as wire
 from protocol.errors import ErrorCode, make_error
 from residency.errors import Busy, EngineStalled, UnknownUnit
+from voices.errors import StoreFailed, VoiceBroken, VoiceMissing
 from ws_server.plan import Refusal
 
 CODES: dict[type[Exception], ErrorCode] = {
@@ -18,6 +19,9 @@ CODES: dict[type[Exception], ErrorCode] = {
     OptionError: "invalid_option",
     UnknownEngine: "unknown_engine",
     UnknownUnit: "engine_unavailable",
+    StoreFailed: "engine_failed",
+    VoiceBroken: "unknown_voice",
+    VoiceMissing: "unknown_voice",
 }
 
 

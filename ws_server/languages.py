@@ -27,6 +27,13 @@ def _match(asked: str, offered: tuple[str, ...]) -> str | None:
     return next((other for other in offered if langcodes.get(other).language == language), None)
 
 
+@lru_cache(maxsize=1024)
+def language_tag(asked: str) -> str | None:
+    """The BCP-47 tag of an ISO code, a BCP-47 tag or an English name; None: there is no such language."""
+    tag = _tag(asked.strip())
+    return tag if tag is not None and langcodes.tag_is_valid(tag) else None
+
+
 def _tag(asked: str) -> str | None:
     try:
         return str(langcodes.standardize_tag(asked))

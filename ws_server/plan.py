@@ -1,11 +1,12 @@
 """What an `open` was resolved to: everything that an utterance needs to know about its engine and its output."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.contract import Facts, Info
 from protocol.errors import ErrorCode
 from protocol.messages import Format
+from voices.reference import Clone
 from ws_server.text import SegmentRules
 
 
@@ -15,6 +16,8 @@ class Plan:
     """Residency's name for what is loaded."""
     engine: str
     voice: str
+    clone: Clone | None = None
+    """For a voice that was uploaded."""
     language: str
     """BCP-47, a key of Info.languages."""
     facts: Facts
@@ -30,6 +33,24 @@ class Plan:
     rules: SegmentRules
     total_chars: int
     """The server's limit, or the token's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How much of a text is made in one go, where a client wants it otherwise than its engine; 0: as much as comes."""
+
+    max_chars: int | None = None
+    max_sentences: int | None = None
+
+    def of(self, rules: SegmentRules) -> SegmentRules:
+        return replace(
+            rules,
+            max_chars=rules.max_chars if self.max_chars is None else self.max_chars,
+            max_sentences=rules.max_sentences if self.max_sentences is None else self.max_sentences,
+        )
+
+
+NO_CAPS = Caps()
 
 
 class Refusal(Exception):  # noqa: N818 - a plain answer to a client, not a fault of ours

@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 
+import anyio
+from anyio import to_thread
+
 from pcm_cache.cache import PcmCache
 from protocol.limits import Limits
 from protocol.messages import Hello
 from residency.dispatcher import Dispatcher
+from voices.errors import StoreFailed
+from voices.library import Library
+from voices.objects import Objects
+from voices.voice import is_voice_id
 from ws_server.auth import OPEN, Auth, Identity, Key, read_keys
 from ws_server.catalogue import Catalogue
 from ws_server.device import make_dispatcher
-from ws_server.folders import user_cache_folder
+from ws_server.folders import user_cache_folder, user_data_folder
 from ws_server.log import Log
 from ws_server.metrics import Gauge, Metrics, cache_gauges
 from ws_server.observer import Observer
@@ -38,6 +45,7 @@ class Services:
     limits: Limits
     dispatcher: Dispatcher
     cache: PcmCache
+    library: Library
     catalogue: Catalogue
     auth: Auth
     quotas: Quotas
@@ -47,6 +55,10 @@ class Services:
     observer: Observer
     sessions: Sessions
     version: str
+    upload_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(4))
+    """Each upload takes its recording's size on disk, and so the others wait."""
+    library_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
+    """Threads that read, repair and write recordings beside those that speak."""
     readiness: Readiness = field(default_factory=Readiness)
     device: str = "cpu"
     started_s: float = field(default_factory=time.monotonic)
@@ -56,13 +68,15 @@ class Services:
         """Reads files, so not on a loop. Raises BadSettings."""
         keys = read_keys(settings)
         _require_limited_keys(settings, keys)
-        catalogue = Catalogue.read(settings)
+        library = Library(Objects(settings.voices_dir or user_data_folder()))
+        catalogue = Catalogue.read(settings, library)
         metrics, log = Metrics(), Log(log_text=settings.log_text)
         services = cls(
             settings=settings,
             limits=settings.limits,
-            dispatcher=make_dispatcher(settings, catalogue, probe=probe),
+            dispatcher=make_dispatcher(settings, catalogue, library, probe=probe),
             cache=_cache(settings),
+            library=library,
             catalogue=catalogue,
             auth=Auth(keys, TokenStore()),
             quotas=settings.quotas(),
@@ -94,6 +108,23 @@ class Services:
             load=round(min(self.dispatcher.load, 1.0), 4),
             features=list(FEATURES),
         )
+
+    async def learn_voice(self, voice: str | None) -> None:
+        """Look for one that isn't known here: another process may have added it. Returns at once for all others."""
+        if voice is None or not is_voice_id(voice) or self.library.find(voice) is not None:
+            return
+        try:
+            await to_thread.run_sync(self.library.look_up, voice, limiter=self.library_limiter)
+        except StoreFailed as error:
+            self.log.warning("a voice can't be looked up", voice=voice, why=str(error))
+
+    async def learn_voices(self) -> None:
+        """All that are stored, and what a killed process left half written is removed."""
+        try:
+            await to_thread.run_sync(self.library.sweep, limiter=self.library_limiter)
+            await to_thread.run_sync(self.library.refresh, limiter=self.library_limiter)
+        except StoreFailed as error:
+            self.log.warning("voices can't be read", why=str(error))
 
     def unready_reason(self) -> str | None:
         """Being full is no reason."""

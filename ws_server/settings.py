@@ -109,6 +109,16 @@ class Settings(BaseSettings):
         default=30, description="an engine step that takes longer is given up as stalled"
     )
 
+    # Voices that are uploaded
+    voices_dir: Path | None = Field(
+        default=None, description="folder of uploaded voices; else in the user's data folder"
+    )
+    voice_bytes: Bytes = Field(default=20_000_000, description="bytes of an uploaded recording")
+    voice_s: float = Field(default=60, ge=1, le=600, description="seconds of an uploaded recording")
+    live_prompt_bytes: Bytes = Field(
+        default=256 << 20, description="what each lane keeps in memory of voices that an engine has prepared"
+    )
+
     # What it keeps of what it has said
     cache: bool = Field(default=True, description="keep finished audio and say it again from there")
     cache_memory_bytes: Bytes = Field(default=64 << 20, description="finished audio kept in memory")
@@ -176,6 +186,7 @@ class Settings(BaseSettings):
     stalled_reader_s: Seconds = Field(
         default=60, description="a client that takes no byte for so long is cut"
     )
+    tts_s: Seconds = Field(default=600, description="longest time that one POST /v1/tts may take to be made")
     request_head_s: Seconds = Field(default=10, description="a request's head has to arrive within")
     drain_s: float = Field(
         default=30, ge=0, le=86_400, description="longest wait for the last utterance when it stops"

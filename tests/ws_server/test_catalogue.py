@@ -218,9 +218,9 @@ def test_a_token_can_hold_its_bearer_to_a_voice_and_a_length() -> None:
 
 
 def test_voices_are_listed_once_with_all_engines_that_can_be_used() -> None:
-    rows = {row.voice.voice_id: row.engines for row in CATALOGUE.voices()}
+    rows = {row.voice_id: row.engines for row in CATALOGUE.voices()}
     assert rows == {"ann": ("first",), "bob": ("first", "second"), "cho": ("second",)}
-    assert [row.voice.voice_id for row in CATALOGUE.voices("second")] == ["bob", "cho"]
+    assert [row.voice_id for row in CATALOGUE.voices("second")] == ["bob", "cho"]
 
 
 @pytest.mark.parametrize(

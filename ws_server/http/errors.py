@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 
 from engines.contract import EngineUnavailable
 from protocol.errors import ErrorCode
+from voices.errors import NotReadable, StoreFailed, TooLarge, Unusable, VoiceBroken, VoiceMissing
 from ws_server.auth import Forbidden, Unauthorized
 from ws_server.plan import Refusal
 
@@ -65,6 +66,12 @@ TABLE: dict[type[Exception], tuple[int, str]] = {
     Unauthorized: (401, "unauthorized"),
     Forbidden: (403, "forbidden"),
     EngineUnavailable: (503, "engine_unavailable"),
+    NotReadable: (415, "unsupported_format"),
+    TooLarge: (413, "message_too_long"),
+    Unusable: (422, "invalid_option"),
+    VoiceMissing: (404, "unknown_voice"),
+    VoiceBroken: (410, "unknown_voice"),
+    StoreFailed: (507, "internal"),
 }
 REFUSALS: dict[ErrorCode, int] = {
     "unknown_engine": 404,
@@ -86,7 +93,7 @@ def describe(error: Exception) -> Problem:
         return Problem(status, error.code, str(error), param=error.param, retry_after_s=error.retry_after_s)
     for kind, (status, code) in TABLE.items():
         if isinstance(error, kind):
-            return Problem(status, code, str(error))
+            return Problem(status, code, str(error), param=getattr(error, "param", None))
     logging.getLogger(__name__).error("an endpoint failed", exc_info=error)
     return Problem(500, "internal", "the server made a mistake; its log has more")
 
