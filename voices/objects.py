@@ -22,7 +22,8 @@ class Objects:
     A local folder is made at the first write: a server that keeps nothing leaves nothing behind.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path | None) -> None:
+        """None: there is nowhere to write to."""
         self._root = root
         self._opened: ObjectStore | None = None
         self._lock = threading.Lock()
@@ -41,7 +42,8 @@ class Objects:
         """False: there is one already, and it stays."""
         with _failures():
             store = self._store(make=True)
-            assert store is not None  # noqa: S101 - it was just made
+            if store is None:
+                raise StoreFailed("there is no folder for voices: the setting voices_dir names one")
             try:
                 # In one piece: a local store creates an object in parts only by overwriting.
                 obstore.put(store, path, data, mode="overwrite" if replace else "create", use_multipart=False)
@@ -75,7 +77,7 @@ class Objects:
     def sweep(self, older_than_s: float) -> None:
         """Remove what a process that was killed had begun to write: such files are never listed."""
         with _failures():
-            for path in self._root.rglob("*#*"):
+            for path in self._root.rglob("*#*") if self._root is not None else ():
                 if (
                     path.name.rpartition("#")[2].isdigit()
                     and path.stat().st_mtime < time.time() - older_than_s
@@ -84,7 +86,7 @@ class Objects:
 
     def _store(self, *, make: bool = False) -> ObjectStore | None:
         with self._lock:
-            if self._opened is None and (make or self._root.is_dir()):
+            if self._opened is None and self._root is not None and (make or self._root.is_dir()):
                 self._opened = LocalStore(self._root, mkdir=True, automatic_cleanup=True)
             return self._opened
 
