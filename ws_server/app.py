@@ -15,6 +15,7 @@ from starlette.routing import Route
 from ws_server.http import drain, engines, health, openapi, tokens, voices
 from ws_server.http.errors import TABLE, Problem, respond
 from ws_server.http.page import page_routes
+from ws_server.http.tts import Tts
 from ws_server.plan import Refusal
 from ws_server.services import Services
 from ws_server.settings import Settings
@@ -26,6 +27,12 @@ API_ROUTES = (
     Route("/health", health.health, methods=["GET"]),
     Route("/v1/engines", engines.list_engines, methods=["GET"]),
     Route("/v1/voices", voices.list_voices, methods=["GET"]),
+    Route("/v1/voices", voices.add_voice, methods=["POST"]),
+    Route("/v1/voices/{voice_id}", voices.show_voice, methods=["GET"]),
+    Route("/v1/voices/{voice_id}", voices.remove_voice, methods=["DELETE"]),
+    Route("/v1/voices/{voice_id}/audio", voices.play_voice, methods=["GET"]),
+    Route("/v1/tts", Tts(streamed=False), methods=["POST"]),
+    Route("/v1/tts/stream", Tts(streamed=True), methods=["POST"]),
     Route("/v1/tokens", tokens.make_token, methods=["POST"]),
     Route("/drain", drain.start_drain, methods=["POST"]),
     Route("/openapi.json", openapi.openapi, methods=["GET"]),
@@ -88,6 +95,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks.start_soon(
             services.readiness.warm_up, services.dispatcher, services.catalogue.default_engine, services.log
         )
+        tasks.start_soon(services.learn_voices)
         yield
         tasks.cancel_scope.cancel()
 

@@ -9,7 +9,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, assert_never
 
@@ -20,9 +20,10 @@ from residency.listener import StepTiming
 from ws_server.auth import Identity
 from ws_server.errors import error_of
 from ws_server.heard import Recording
-from ws_server.plan import Refusal
+from ws_server.plan import NO_CAPS, Caps, Plan, Refusal
 from ws_server.quotas import Allowance
 from ws_server.services import Services
+from ws_server.tally import Tally
 from ws_server.text.segment import TextSegment
 from ws_server.utterance import Utterance
 
@@ -53,12 +54,13 @@ class _Finished:
 class Session:
     """Lives on the event loop. `async with` it: leaving cancels all that is open."""
 
-    def __init__(self, services: Services, identity: Identity, *, peer: str) -> None:
+    def __init__(self, services: Services, identity: Identity, *, peer: str, caps: Caps = NO_CAPS) -> None:
         self.name = services.new_session_name()
         self.identity = identity
         self.peer = peer
         self._services = services
         self._limits = services.limits
+        self._caps = caps
         self._conversation = ServerConversation(services.limits)
         self._control: deque[wire.ServerMessage] = deque()
         self._utterances: dict[str, Utterance] = {}
@@ -209,7 +211,7 @@ class Session:
             raise Refusal("rate_limited", "more than this client may ask for", retry_after_s=wait_s)
         return Utterance(
             opened,
-            self._services.catalogue.resolve(opened, self.identity),
+            self._plan(opened),
             dispatcher=self._services.dispatcher,
             cache=self._services.cache,
             limits=self._limits,
@@ -220,6 +222,15 @@ class Session:
             blocked=self._blocked,
             now_s=now_s,
         )
+
+    def _plan(self, opened: wire.Open) -> Plan:
+        plan = self._services.catalogue.resolve(opened, self.identity)
+        return plan if self._caps == NO_CAPS else replace(plan, rules=self._caps.of(plan.rules))
+
+    def tally(self, id: str) -> Tally | None:  # noqa: A002 - the wire's name
+        """Of an open utterance."""
+        utterance = self._utterances.get(id)
+        return None if utterance is None else utterance.tally
 
     def _stop(
         self,

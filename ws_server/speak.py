@@ -13,8 +13,10 @@ from anyio.lowlevel import checkpoint
 
 from protocol.codec import Codec, select_subprotocol
 from protocol.errors import BadMessage
+from protocol.messages import Open
 from ws_server.auth import Forbidden, Identity
 from ws_server.http.errors import Busy, Problem, describe
+from ws_server.room import require_quota, require_room
 from ws_server.services import Services
 from ws_server.session import CloseConnection, Session
 
@@ -60,7 +62,7 @@ class SpeakEndpoint:
 
     async def _speak(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        peer = _peer(scope)
+        peer = peer_of(scope)
         try:
             accepted = self._admit(scope, spend=True)
         except Exception as error:  # noqa: BLE001 - the table of errors, which knows the unknown too
@@ -68,6 +70,7 @@ class SpeakEndpoint:
             self._services.observer.connection_refused(peer, problem.status, problem.code)
             await _answer(send, "websocket.http.response", problem, [])
             return
+        await self._services.learn_voice(accepted.identity.limits.voice)
         session = Session(self._services, accepted.identity, peer=peer)
         observer = self._services.observer
         observer.connection_opened(session.name, peer, accepted.identity.name)
@@ -79,7 +82,8 @@ class SpeakEndpoint:
                 await send({"type": "websocket.accept", "subprotocol": accepted.subprotocol})
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_write, session, accepted.codec, send, ending, tasks.cancel_scope)
-                    await _read(session, accepted.codec, receive, ending, message_bytes=message_bytes)
+                    learn_voice = self._services.learn_voice
+                    await _read(session, accepted.codec, receive, ending, learn_voice, message_bytes)
                     tasks.cancel_scope.cancel()
         except OSError:
             pass  # uvicorn's ClientDisconnected: an ordinary event
@@ -104,32 +108,15 @@ class SpeakEndpoint:
             raise Problem(
                 400, "bad_message", "none of the sub-protocols offered is known", param="subprotocol"
             )
-        self._check_room(now_s)
-        quota = services.quotas.of(caller.name)
-        wait_s = quota.connection_wait_s(now_s)
-        if wait_s > 0:
-            services.metrics.rate_limited(caller.name)
-            raise Problem(
-                429, "rate_limited", "this key has opened too many connections", retry_after_s=wait_s
-            )
+        require_room(services)
+        dispatcher = services.dispatcher
+        if services.settings.refuse_when_full and dispatcher.full():
+            raise Busy("busy", "no slot and no place in the queue", dispatcher.retry_after_s())
+        require_quota(services, caller.name, spend=False)
         identity = services.auth.identify_socket(authorization, token, now_s, spend=spend)
         if spend:
-            quota.take_connection(now_s)
+            require_quota(services, caller.name, spend=True)
         return Accepted(identity, codec, codec.subprotocol if offered else None)
-
-    def _check_room(self, now_s: float) -> None:
-        services = self._services
-        sessions = services.sessions
-        if sessions.drain_deadline_s is not None:
-            wait_s = max(1.0, sessions.drain_deadline_s - now_s)
-            raise Busy("shutting_down", "the server is about to stop", wait_s)
-        reason = services.unready_reason()
-        if reason is not None:
-            raise Busy("engine_unavailable", f"not ready: {reason}", 2.0)
-        if sessions.full:
-            raise Busy("busy", "too many connections", services.dispatcher.retry_after_s())
-        if services.settings.refuse_when_full and services.dispatcher.full():
-            raise Busy("busy", "no slot and no place in the queue", services.dispatcher.retry_after_s())
 
 
 @dataclass(slots=True)
@@ -137,10 +124,17 @@ class _Ending:
     code: int | None = None
 
 
-async def _read(
-    session: Session, codec: Codec, receive: Receive, ending: _Ending, *, message_bytes: int
+async def _read(  # noqa: PLR0917 - all that one connection has
+    session: Session,
+    codec: Codec,
+    receive: Receive,
+    ending: _Ending,
+    learn_voice: Callable[[str | None], Awaitable[None]],
+    message_bytes: int,
 ) -> None:
-    """Until the client is gone. Never waits for anything but the client."""
+    """Until the client is gone. Waits for the client alone, and for a look at the disk where it names a voice that
+    isn't known here.
+    """
     taken = 0
     while True:
         event = await receive()
@@ -156,6 +150,8 @@ async def _read(
         except BadMessage as error:
             session.receive_bad(error)
         else:
+            if isinstance(message, Open):
+                await learn_voice(message.voice)
             session.receive(message)
         taken += 1
         if taken % MESSAGES_A_TURN == 0:
@@ -196,7 +192,7 @@ def _offered(scope: Scope, headers: dict[bytes, str]) -> list[str]:
     return [name.strip() for name in line.split(",") if name.strip()]
 
 
-def _peer(scope: Scope) -> str:
+def peer_of(scope: Scope) -> str:
     client = scope.get("client")
     return f"{client[0]}:{client[1]}" if client else "local"
 

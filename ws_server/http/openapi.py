@@ -7,8 +7,18 @@ from starlette.responses import JSONResponse, Response
 
 from protocol.errors import ERROR_CODES
 from ws_server.http.access import services_of
+from ws_server.http.openapi_tts import TTS, TTS_PATHS
+from ws_server.http.openapi_voices import VOICE, VOICE_DETAILS, VOICES_PATHS
 
-_HTTP_CODES = ("unauthorized", "forbidden", "not_found", "method_not_allowed", "upgrade_required")
+_HTTP_CODES = (
+    "unauthorized",
+    "forbidden",
+    "not_found",
+    "method_not_allowed",
+    "upgrade_required",
+    "timeout",
+    "conflict",
+)
 """Beside those of the wire page."""
 
 
@@ -30,9 +40,11 @@ def describe_api(version: str) -> dict[str, Any]:
             "schemas": {
                 "Error": _ERROR,
                 "Engine": _ENGINE,
-                "Voice": _VOICE,
+                "Voice": VOICE,
+                "VoiceDetails": VOICE_DETAILS,
                 "Health": _HEALTH,
                 "TokenLimits": _TOKEN_LIMITS,
+                "Tts": TTS,
                 "Token": _TOKEN,
             },
         },
@@ -108,14 +120,6 @@ _ENGINE = _object(
     in_flight=_INTEGER,
     last_error=_STRING,
 )
-_VOICE = _object(
-    ["voice_id", "name", "kind", "engines"],
-    voice_id=_STRING,
-    name=_STRING,
-    kind={"type": "string", "enum": ["builtin", "uploaded"]},
-    engines=_STRINGS,
-    language=_STRING,
-)
 _HEALTH = _object(
     ["status", "version", "replica", "in_flight", "queued", "max_streams", "load", "connections", "draining"],
     status={"type": "string", "enum": ["ok", "unready"]},
@@ -143,12 +147,6 @@ _TOKEN_LIMITS = _object(
 )
 _TOKEN = _object(["token", "expires_s"], token=_STRING, expires_s=_NUMBER)
 _STATUS = _object(["status"], status=_STRING)
-_ENGINE_QUERY = {
-    "name": "engine",
-    "in": "query",
-    "schema": _STRING,
-    "description": "only voices that it can use",
-}
 
 _PATHS: dict[str, Any] = {
     "/livez": {
@@ -178,16 +176,7 @@ _PATHS: dict[str, Any] = {
     "/v1/engines": _get(
         "Engines", _json(_object(["engines"], engines=_list(_ref("Engine"))), "all, installed or not")
     ),
-    "/v1/voices": {
-        "get": _operation(
-            "Voices",
-            {
-                "200": _json(_object(["voices"], voices=_list(_ref("Voice"))), "each once"),
-                "404": _json(_ref("Error"), "no such engine"),
-            },
-            parameters=[_ENGINE_QUERY],
-        )
-    },
+    **VOICES_PATHS,
     "/v1/tokens": {
         "post": _operation(
             "A token for one connection",
@@ -203,6 +192,7 @@ _PATHS: dict[str, Any] = {
             requestBody={"content": {"application/json": {"schema": _ref("TokenLimits")}}},
         )
     },
+    **TTS_PATHS,
     "/v1/speak": {
         "get": _operation(
             "What an upgrade to a WebSocket would get",
