@@ -46,8 +46,7 @@ class Roster:
         self._ready: dict[int, Entry] = {}
         self.loads = Loads(self.lanes, (name for name in rules.preload if name in units))
         self._events: list[Event] = []
-        self._keys = 0
-        self._orders = 0
+        self._keys = self._orders = 0
 
     # Questions
 

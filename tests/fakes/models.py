@@ -142,6 +142,4 @@ def facts(*, max_open: int = 1 << 30, max_batch: int = 1, step_s: float | None =
 def unit(
     engine: FakeEngine, *, name: str = "fake", device: str = "cpu", probes: tuple[Request, ...] = ()
 ) -> Unit:
-    return Unit(
-        name=name, engine=engine, source=Source(), device=device, facts=engine.facts, probes=probes
-    )
+    return Unit(name=name, engine=engine, source=Source(), device=device, facts=engine.facts, probes=probes)
