@@ -20,8 +20,9 @@
     } else {
       heard.mode = "script";
       const node = context.createScriptProcessor(4096, 2, 1);
+      // What comes in was played at the latest two buffers before what goes out will be.
       node.onaudioprocess = ({ inputBuffer, playbackTime }) =>
-        take(Math.round(playbackTime * context.sampleRate) - 4096, mono(inputBuffer.getChannelData(0), inputBuffer.getChannelData(1)));
+        take(Math.round(playbackTime * context.sampleRate) - 2 * 4096, mono(inputBuffer.getChannelData(0), inputBuffer.getChannelData(1)));
       source.connect(node);
       connect.call(node, context.destination);
     }

@@ -19,7 +19,7 @@ class Card {
   constructor(open, voice, text, choices) {
     this.text = text;
     this.element = make("li", "card");
-    const title = make("h3");
+    const title = make("h2");
     title.append(this.#name, this.#status);
     const body = make("p");
     const track = make("div", "bar-track");

@@ -51,7 +51,8 @@ class Writer {
   }
 
   #raw(bytes) {
-    this.#bytes.set(bytes, this.#room(bytes.length));
+    const at = this.#room(bytes.length);
+    this.#bytes.set(bytes, at);
   }
 
   #big(value) {
