@@ -95,18 +95,23 @@ class Session:
     # The reader's side -----------------------------------------------------------------------------------
 
     def receive(self, message: wire.ClientMessage) -> None:
-        if self._closing is not None:
+        if self.closing:
             return
         now_s = time.monotonic()
         if self._counted(now_s):
             self._act(self._conversation.receive(message, now_s), now_s)
 
     def receive_bad(self, error: BadMessage) -> None:
-        if self._closing is not None:
+        if self.closing:
             return
         now_s = time.monotonic()
         if self._counted(now_s):
             self._act(self._conversation.receive_bad(error, now_s), now_s)
+
+    @property
+    def closing(self) -> bool:
+        """Its end is decided: what still comes in is ignored."""
+        return self._closing is not None
 
     def _counted(self, now_s: float) -> bool:
         """False: one too many."""

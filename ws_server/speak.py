@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -27,6 +28,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 MESSAGES_A_TURN = 16
 """A flood from one client lets the others have the loop after so many messages."""
+LAST_WORDS_S = 2.0
 # Anyone may read why a socket was refused: nothing in the answer is secret, and a page has no other way to know.
 _READABLE_ANYWHERE = [(b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store")]
 
@@ -87,6 +89,11 @@ class SpeakEndpoint:
                     tasks.cancel_scope.cancel()
         except OSError:
             pass  # uvicorn's ClientDisconnected: an ordinary event
+        except Exception as error:  # noqa: BLE001 - one connection's fault stays its own
+            self._services.log.fault("a session failed", exception=error, session=session.name)
+            ending.code = 1011
+            with suppress(OSError):
+                await send({"type": "websocket.close", "code": 1011, "reason": "a fault of the server"})
         finally:
             observer.connection_closed(
                 session.name, peer, lasted_s=time.monotonic() - opened_s, code=ending.code
@@ -141,6 +148,10 @@ async def _read(  # noqa: PLR0917 - all that one connection has
         if event["type"] == "websocket.disconnect":
             if ending.code is None:
                 ending.code = event.get("code")
+            return
+        if session.closing:
+            # The writer ends this as soon as its last words are out, but doesn't wait for one who never reads them.
+            await anyio.sleep(LAST_WORDS_S)
             return
         data = event.get("bytes")
         try:
