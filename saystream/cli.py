@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from saystream import shadow
@@ -60,19 +61,17 @@ def _parser() -> argparse.ArgumentParser:
     engines = commands.add_parser("engines", help="the engines of a server")
     engines.set_defaults(run=_engines)
     _add_server(engines)
-    voices = commands.add_parser("voices", help="the voices of a server")
-    voices.add_argument("--engine", help="only those that this engine speaks with")
-    voices.set_defaults(run=_voices)
-    _add_server(voices)
+    _add_voices(commands.add_parser("voices", help="the voices of a server"))
     return parser
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
+def _add_server(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """`again`: the parser above has them too, and what was said there stands."""
+    url = os.environ.get("SAYSTREAM_URL", DEFAULT_URL)
+    key = os.environ.get("SAYSTREAM_KEY")
+    parser.add_argument("--url", default=argparse.SUPPRESS if again else url, help=f"of the server ({url})")
     parser.add_argument(
-        "--url", default=os.environ.get("SAYSTREAM_URL", DEFAULT_URL), help="of the server (%(default)s)"
-    )
-    parser.add_argument(
-        "--key", default=os.environ.get("SAYSTREAM_KEY"), help="its key (default: $SAYSTREAM_KEY)"
+        "--key", default=argparse.SUPPRESS if again else key, help="its key (default: $SAYSTREAM_KEY)"
     )
 
 
@@ -96,6 +95,30 @@ def _add_say(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="print where the time went")
     _add_server(parser)
     parser.set_defaults(run=_say)
+
+
+def _add_voices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--engine", help="only those that this engine speaks with")
+    _add_server(parser)
+    parser.set_defaults(run=_voices)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    listed = commands.add_parser("list", help="list them (the same as without a command)")
+    listed.add_argument("--engine", default=argparse.SUPPRESS, help="only those that this engine speaks with")
+    add = commands.add_parser("add", help="make a voice of a recording, ten to thirty seconds long")
+    add.add_argument("file", type=Path, help="the recording: wav, flac, ogg, mp3")
+    add.add_argument("--name", help="a label; the voice is asked for by the id that is printed")
+    add.add_argument("--text", dest="ref_text", help="what is said in it, word for word")
+    add.add_argument("--language", help="BCP-47 tag or English name")
+    add.add_argument("--engine", default=argparse.SUPPRESS, help="the only engine that may use it")
+    add.add_argument("--mode", choices=["audio", "audio+text"], help="how engines may use it")
+    add.add_argument("--seed-file", type=Path, metavar="FILE", help="a second recording, whose tone is kept")
+    add.add_argument("--seed-text", help="what is said in it")
+    add.set_defaults(run=_add_voice)
+    remove = commands.add_parser("remove", help="remove a voice that was added")
+    remove.add_argument("voice_id")
+    remove.set_defaults(run=_remove_voice)
+    for command in (listed, add, remove):
+        _add_server(command, again=True)
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
@@ -158,6 +181,29 @@ def _voices(options: argparse.Namespace) -> int:
     from saystream import listing
 
     print(listing.voices(options.url, options.key, options.engine))  # noqa: T201 - the command's result
+    return 0
+
+
+def _add_voice(options: argparse.Namespace) -> int:
+    from saystream import voices
+
+    files = {"audio": options.file, "seed_audio": options.seed_file}
+    names = ("ref_text", "name", "language", "engine", "mode", "seed_text")
+    fields = {name: getattr(options, name) for name in names}
+    added = voices.add(
+        options.url,
+        options.key,
+        {name: path for name, path in files.items() if path is not None},
+        {name: value for name, value in fields.items() if value is not None},
+    )
+    print(added)  # noqa: T201 - the command's result
+    return 0
+
+
+def _remove_voice(options: argparse.Namespace) -> int:
+    from saystream import voices
+
+    voices.remove(options.url, options.key, options.voice_id)
     return 0
 
 

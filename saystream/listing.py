@@ -1,20 +1,14 @@
 """`saystream engines` and `saystream voices`: what a server offers, as a table."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from typing import Any
+from urllib.parse import quote
 
-from saystream import address
-from saystream.errors import CannotConnect, HandshakeRefused
-
-_TIMEOUT_S = 10
+from saystream.asking import ask
 
 
 def engines(url: str, key: str | None) -> str:
     rows = [("ENGINE", "STATE", "DEVICE", "RATE", "SPEED", "LANGUAGES", "VOICES")]
-    for engine in _get(url, "/v1/engines", key)["engines"]:
+    for engine in ask(url, "/v1/engines", key)["engines"]:
         state = engine["state"] if engine["installed"] else f"needs saystream[{engine.get('missing_extra')}]"
         speed = engine.get("speed_x_realtime")
         rows.append(
@@ -33,8 +27,8 @@ def engines(url: str, key: str | None) -> str:
 
 def voices(url: str, key: str | None, engine: str | None) -> str:
     rows = [("VOICE", "NAME", "KIND", "LANGUAGE", "ENGINES")]
-    query = "" if engine is None else f"?engine={engine}"
-    for voice in _get(url, f"/v1/voices{query}", key)["voices"]:
+    query = "" if engine is None else f"?engine={quote(engine)}"
+    for voice in ask(url, f"/v1/voices{query}", key)["voices"]:
         rows.append(
             (
                 voice["voice_id"],
@@ -45,29 +39,6 @@ def voices(url: str, key: str | None, engine: str | None) -> str:
             )
         )
     return _table(rows)
-
-
-def _get(url: str, path: str, key: str | None) -> Any:
-    """Raises CannotConnect, HandshakeRefused."""
-    target = address.parse(url).http_url + path
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    request = urllib.request.Request(target, headers=headers)  # noqa: S310 - parse allows only http and https
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - as above
-            return json.load(answer)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            raise _refusal(refused) from None
-    except (OSError, ValueError) as error:
-        raise CannotConnect(f"no answer from {target}: {getattr(error, 'reason', error)}") from error
-
-
-def _refusal(refused: urllib.error.HTTPError) -> HandshakeRefused:
-    try:
-        error = json.load(refused)["error"]
-        return HandshakeRefused(refused.code, str(error["code"]), str(error["message"]), None)
-    except (ValueError, KeyError, TypeError):  # not saystream's own
-        return HandshakeRefused(refused.code, "http", refused.reason, None)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

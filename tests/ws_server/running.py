@@ -90,6 +90,7 @@ async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Runnin
         "drain_s": 0.0,
         "max_streams": 100,
         "cache": False,
+        "voices_dir": "/nonexistent",
         **changes,
     }
     settings = Settings(**values)

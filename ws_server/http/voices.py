@@ -28,9 +28,12 @@ async def list_voices(request: Request) -> Response:
 async def add_voice(request: Request) -> Response:
     """201; 200 where it was there already: then its first name stays."""
     from_known_page(request)
-    admin(request)
+    identity = admin(request)
     made = await receive_voice(request)
-    row = services_of(request).catalogue.voice(made.voice.voice_id)
+    services = services_of(request)
+    if made.is_new:
+        services.log.info("voice added", voice=made.voice.voice_id, key=identity.name)
+    row = services.catalogue.voice(made.voice.voice_id)
     engines = () if row is None else row.engines
     body = {
         "voice_id": made.voice.voice_id,
@@ -61,13 +64,14 @@ async def play_voice(request: Request) -> Response:
 
 async def remove_voice(request: Request) -> Response:
     from_known_page(request)
-    admin(request)
+    identity = admin(request)
     row = await _find(request)
     if row.uploaded is None:
         raise Problem(409, "conflict", f"{row.voice_id} is built in: it can't be removed")
-    library = services_of(request).library
-    if not await _off_the_loop(request, lambda: library.remove(row.voice_id)):
+    services = services_of(request)
+    if not await _off_the_loop(request, lambda: services.library.remove(row.voice_id)):
         raise _missing(row.voice_id)
+    services.log.info("voice removed", voice=row.voice_id, key=identity.name)
     return Response(status_code=204, headers=_NO_STORE)
 
 
