@@ -2,10 +2,10 @@
 
 import base64
 import time
-from urllib.parse import urlsplit
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgpack
 import numpy as np
@@ -111,7 +111,10 @@ def visit(browser: Browser, url: str | None, **options: Any) -> Visit:
     page.add_init_script(path=HERE / "recorder.js")
     page.route(_may_have_a_policy, _let_recorder_in)
     seen = Visit(page)
-    page.on("console", lambda message: _complain(seen, message.type, f"{message.text} ({message.location.get('url')})"))
+    page.on(
+        "console",
+        lambda message: _complain(seen, message.type, f"{message.text} ({message.location.get('url')})"),
+    )
     page.on("pageerror", lambda error: seen.complaints.append(f"uncaught {error}"))
     page.on("websocket", lambda socket: _follow(socket, seen))
     if url is not None:

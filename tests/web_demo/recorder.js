@@ -5,6 +5,9 @@
   globalThis.violationsSeenByTest = [];
   addEventListener("securitypolicyviolation", (event) => violationsSeenByTest.push(`${event.violatedDirective} ${event.blockedURI}`));
 
+  // When the page was told to be silent, by the clock of its audio.
+  addEventListener("keydown", ({ key }) => key === "Escape" && (heard.escapedAt = heard.context.currentTime), true);
+
   const take = (frame, samples) => heard.blocks.push({ frame, samples: Float32Array.from(samples) });
 
   async function listen(source) {

@@ -20,7 +20,9 @@ PHONE = {"width": 320, "height": 640}
 def violations(page: Page) -> list[str]:
     page.evaluate((installed() / "axe-core" / "axe.min.js").read_text())
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [f"{v['id']}: {n['target']} {n['failureSummary']}" for v in found["violations"] for n in v["nodes"]]
+    return [
+        f"{v['id']}: {n['target']} {n['failureSummary']}" for v in found["violations"] for n in v["nodes"]
+    ]
 
 
 def choose(page: Page, mode: str) -> None:
@@ -94,7 +96,8 @@ def test_a_screen_reader_is_told_of_states_and_not_of_every_word(at_page: Visit)
           globalThis.told = [];
           const live = document.querySelectorAll("[role=status], [role=alert], [aria-live]");
           for (const region of live) {
-            new MutationObserver(() => told.push(region.id)).observe(region, { subtree: true, childList: true, characterData: true });
+            const all = { subtree: true, childList: true, characterData: true };
+            new MutationObserver(() => told.push(region.id)).observe(region, all);
           }
         }"""
     )

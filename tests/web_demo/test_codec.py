@@ -27,8 +27,10 @@ scalars = (
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=20)
-    | st.dictionaries(strings.filter(lambda key: key != "__proto__"), inner, max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=20)
+        | st.dictionaries(strings.filter(lambda key: key != "__proto__"), inner, max_size=20)
+    ),
     max_leaves=40,
 )
 
@@ -78,7 +80,9 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    return bool(a == b) and isinstance(a, bool | str | bytes | None) == isinstance(b, bool | str | bytes | None)
+    return bool(a == b) and isinstance(a, bool | str | bytes | None) == isinstance(
+        b, bool | str | bytes | None
+    )
 
 
 @given(value=values)
@@ -95,7 +99,8 @@ def test_python_reads_what_the_browser_writes(there: Page) -> None:
     text = there.evaluate("""() => encoded({
       none: null, yes: true, no: false, small: 7, negative: -1, byte: 200, word: 40000, long: 3000000000,
       far: Number.MAX_SAFE_INTEGER, low: -70000, big: 2n ** 63n - 1n, half: 0.5,
-      text: "naïve 😀", list: [1, [2, []]], map: { deep: { er: 1 } }, raw: new Uint8Array([0, 255]), left: undefined })""")
+      text: "naïve 😀", list: [1, [2, []]], map: { deep: { er: 1 } }, raw: new Uint8Array([0, 255]),
+      left: undefined })""")
     assert msgpack.unpackb(bytes.fromhex(text)) == {
         "none": None, "yes": True, "no": False, "small": 7, "negative": -1, "byte": 200, "word": 40000,
         "long": 3_000_000_000, "far": 2**53 - 1, "low": -70000, "big": 2**63 - 1, "half": 0.5,

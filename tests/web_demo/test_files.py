@@ -13,7 +13,9 @@ def files() -> dict[str, str]:
 
 
 def test_the_page_the_client_and_what_they_need_are_there(files: dict[str, str]) -> None:
-    assert {"/", "/client.js", "/client.d.ts", "/demo/page.css", "/demo/page.js", "/demo/icon.svg"} <= set(files)
+    assert {"/", "/client.js", "/client.d.ts", "/demo/page.css", "/demo/page.js", "/demo/icon.svg"} <= set(
+        files
+    )
 
 
 def test_every_file_has_its_type() -> None:
