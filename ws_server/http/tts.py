@@ -52,6 +52,7 @@ class Tts:
         lead_ms = services.limits.lead_ms if self._streamed else 0
         body = await read_body(request, max_bytes=services.limits.message_bytes)
         order = read_order(body, services.limits, lead_ms=lead_ms)
+        await services.learn_voice(order.opened.voice)
         require_quota(services, identity.name, spend=True)
         session = Session(services, identity, peer=peer_of(scope), caps=order.caps)
         response = Response(send, services.settings.stalled_reader_s)
