@@ -15,10 +15,14 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import Frame
 
+from ws_server.binding import SEND_BUFFER_BYTES
+
 MAX_HEAD_BYTES = 32 * 1024
 BODY_S = 300.0
 """A request's whole body has to arrive within; what takes a body has its own, closer bounds."""
 NOTSENT_LOWAT_BYTES = 16 * 1024
+HTTP_SEND_BUFFER_BYTES = 128 * 1024
+"""Nobody barges in on an HTTP answer, and with less than the 64 kB of a loopback packet each one waits for a timer."""
 MAX_FRAGMENTS = 4096
 """Of one message: empty ones cost a list entry each and no byte of the message's limit."""
 MAX_WAITING_MESSAGES = 64
@@ -38,6 +42,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        _set_send_buffer(transport, HTTP_SEND_BUFFER_BYTES)
         self._arm(self.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -55,6 +60,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._disarm()
+        _set_send_buffer(self.transport, SEND_BUFFER_BYTES)
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
@@ -278,6 +284,12 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self.transport.close()
         else:
             self.transport.abort()
+
+
+def _set_send_buffer(transport: asyncio.BaseTransport, size_bytes: int) -> None:
+    raw: socket.socket | None = transport.get_extra_info("socket")
+    if raw is not None:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_bytes)
 
 
 def connection_classes(

@@ -14,7 +14,8 @@ from ws_server.tally import Tally
 
 _MEMORY_BYTES = 4 << 20
 """Two minutes of speech at 16 kHz; what is longer waits in a temporary file."""
-_PART_BYTES = 64 * 1024
+_PART_BYTES = 512 * 1024
+"""Written and read in one go: each time a thread is asked."""
 
 
 def cache_word(found: int, segments: int) -> str:
@@ -87,6 +88,7 @@ class Whole:
         self._file = file
         self._started: wire.Started | None = None
         self._tally: Tally | None = None
+        self._unwritten = bytearray()
         self._bytes = 0
 
     async def begin(self, started: wire.Started, tally: Tally) -> None:
@@ -94,11 +96,18 @@ class Whole:
 
     async def add(self, pcm: bytes) -> None:
         self._bytes += len(pcm)
-        await self._file.write(pcm)
+        self._unwritten += pcm
+        if len(self._unwritten) >= _PART_BYTES:
+            await self._write()
+
+    async def _write(self) -> None:
+        data, self._unwritten = self._unwritten, bytearray()
+        await self._file.write(data)
 
     async def finish(self) -> None:
         started, tally = self._started, self._tally
         assert started is not None and tally is not None  # noqa: S101, PT018 - there was sound
+        await self._write()
         head = wav.header(started.format, started.sample_rate_hz, self._bytes)
         pad = b"\0" * (self._bytes % 2)
         headers = _headers(started, tally, found=tally.cache_hits)
