@@ -16,6 +16,7 @@ from ws_server.http import drain, engines, health, openapi, tokens, voices
 from ws_server.http.errors import TABLE, Problem, respond
 from ws_server.http.page import page_routes
 from ws_server.http.tts import Tts
+from ws_server.lag import watch_lag
 from ws_server.plan import Refusal
 from ws_server.services import Services
 from ws_server.settings import Settings
@@ -96,6 +97,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             services.readiness.warm_up, services.dispatcher, services.catalogue.default_engine, services.log
         )
         tasks.start_soon(services.learn_voices)
+        tasks.start_soon(watch_lag, services.metrics.loop_lag)
         yield
         tasks.cancel_scope.cancel()
 

@@ -15,6 +15,7 @@ _LATENCY_S = (0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.
 _STEP_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.5, 1, 2, 5, 30)
 _COST = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1, 1.5, 2, 5)
 _LEAD_S = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
+_LAG_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 _GAP_S = (0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.2, 0.5, 1, 2, 5)
 
 
@@ -58,6 +59,7 @@ class Metrics:
         self._cost = histogram("cost_ratio", "Compute seconds for a second of audio", _COST, "engine")
         self._lead = histogram("lead_seconds", "Audio in a listener's hands when a frame is sent", _LEAD_S)
         self._gap = histogram("gap_seconds", "Time a listener had nothing to play", _GAP_S, "cause")
+        self._lag = histogram("loop_lag_seconds", "How late the event loop's timers are", _LAG_S)
         self._utterances = counter("utterances", "Utterances ended", "reason", "key")
         self._characters = counter("characters", "Characters of text received", "key")
         self._audio = counter("audio_seconds", "Seconds of audio sent", "key")
@@ -103,6 +105,9 @@ class Metrics:
 
     def lead(self, lead_s: float) -> None:
         self._lead.observe(lead_s)
+
+    def loop_lag(self, lag_s: float) -> None:
+        self._lag.observe(lag_s)
 
     def gap(self, cause: str, gap_s: float) -> None:
         self._gaps.labels(cause).inc()
