@@ -56,7 +56,8 @@ export function whereOf(utterance, base = 0, heardBefore = 0) {
   const { speaking } = utterance;
   const shift = (range) => range && { start: range.start + base, end: range.end + base };
   return {
-    heard: Math.max(heardBefore, base + utterance.heardUnits),
+    // What stands before the segment being spoken is over, its last full stop included.
+    heard: Math.max(heardBefore, base + Math.max(utterance.heardUnits, speaking?.segment?.start ?? 0)),
     segment: shift(speaking?.segment ?? null),
     word: shift(speaking?.word ?? null),
   };
