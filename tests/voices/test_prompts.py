@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,14 +48,21 @@ def test_modes_coexist(library: Library, clone: Clone, mode: CloneMode) -> None:
     assert found == (PROMPT if mode == "audio" else None)
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[:-1], lambda data: data[:10], lambda _: b"", lambda data: b"x" + data[1:]]
-)
-def test_a_damaged_one_is_none(library: Library, folder: Path, clone: Clone, damage: "object") -> None:
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda data: data[:-1],
+    lambda data: data[:10],
+    lambda _: b"",
+    lambda data: b"x" + data[1:],
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_one_is_none(
+    library: Library, folder: Path, clone: Clone, damage: Callable[[bytes], bytes]
+) -> None:
     prompts = StoredPrompts(library, **MADE_BY)
     prompts.keep(clone, PROMPT)
     (path,) = (folder / "prompts").rglob("*-*/*")
-    assert callable(damage)
     path.write_bytes(damage(path.read_bytes()))
     assert prompts.stored(clone) is None
     prompts.keep(clone, PROMPT)

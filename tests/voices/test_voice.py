@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from voices.voice import StoredClip, Traits, Voice, is_voice_id, voice_id_of
 
 CLIP = Clip.of(tone(), 24000)
 TRAITS = Traits(transcript="hello")
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "transcript": "hallo",
     "language": "de",
     "engine": "pocket",
