@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -154,12 +155,17 @@ class Services:
         self.sessions.drain(time.monotonic() + self.settings.drain_s)
 
 
+def _clips_folder() -> Path | None:
+    folder = user_cache_folder()
+    return None if folder is None else folder / "clips"
+
+
 def _cache(settings: Settings) -> PcmCache:
     if not settings.cache:
         return PcmCache(memory_bytes=0)
     return PcmCache(
         memory_bytes=settings.cache_memory_bytes,
-        folder=settings.cache_dir or user_cache_folder(),
+        folder=settings.cache_dir or _clips_folder(),
         disk_bytes=settings.cache_disk_bytes,
     )
 
