@@ -21,6 +21,14 @@ class EngineError(Exception):
     """One stream failed; the model and its other streams go on."""
 
 
+class ModelLost(EngineError):  # noqa: N818 - named by situation
+    """The whole model is gone, with every stream and prompt; it can be loaded again."""
+
+
+class ModelStalled(ModelLost):
+    """It is gone because it didn't come back from a call in time."""
+
+
 class EngineUnavailable(Exception):  # noqa: N818 - named by situation
     """A model couldn't be loaded; the message says why, in words for an operator."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Never
+from typing import NoReturn
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class GeneratorModel:
     def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
         raise EngineError(f"this engine clones no voices ({mode}, {reference.samples.size} samples)")
 
-    def restore(self, prompt: bytes) -> Never:
+    def restore(self, prompt: bytes) -> NoReturn:
         raise EngineError(f"this engine has no prompts ({len(prompt)} bytes)")
 
     def start(self, request: Request, prompt: None) -> GeneratorStream:

@@ -41,6 +41,15 @@ def describe(name: str) -> Engine:
     raise UnknownEngine(name)
 
 
+def target(name: str) -> str:
+    """Where it is found by another interpreter, as `module:name`. Raises UnknownEngine."""
+    if name in _OURS:
+        return f"engines.{name}:engine"
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return entry.value
+    raise UnknownEngine(name)
+
+
 def missing(engine: Engine) -> str | None:
     """The command that installs the engine's library; None: it is installed."""
     if engine.info.version:

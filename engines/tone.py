@@ -241,7 +241,7 @@ def _frequency_hz(request: Request) -> float:
     if fixed_hz is not None:
         return fixed_hz
     digest = hashlib.sha256(f"{request.seed} {request.text}".encode()).digest()
-    return float(_LOW_HZ + int.from_bytes(digest[:4]) % (_HIGH_HZ - _LOW_HZ))
+    return float(_LOW_HZ + int.from_bytes(digest[:4], "big") % (_HIGH_HZ - _LOW_HZ))
 
 
 def _voice_words(

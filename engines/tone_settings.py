@@ -1,7 +1,7 @@
 """What an operator and a client can ask of the synthetic engine."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from engines.contract import OptionError, Source
 
@@ -64,7 +64,7 @@ class ToneSettings:
     fails_to_unload: bool = False
 
     @classmethod
-    def from_source(cls, source: Source) -> Self:
+    def from_source(cls, source: Source) -> "ToneSettings":
         known = {field.name for field in fields(cls)}
         for name in source.settings:
             if name not in known:
