@@ -14,7 +14,6 @@ from engines.tone import ToneEngine
 from protocol.client import ClientConversation
 from protocol.messages import Audio, ClientMessage, Done, Error, ServerMessage
 from ws_server.auth import OPEN, Identity
-from ws_server.catalogue import Catalogue
 from ws_server.device import make_dispatcher
 from ws_server.services import Services
 from ws_server.session import CloseConnection, Session
@@ -155,14 +154,13 @@ async def serving(*, loaded: bool = True, **changes: Any) -> AsyncIterator[Serve
     gate = Gate()
     if not loaded:
         gate.shut()
-    values: dict[str, Any] = {"engine": "tone", "max_streams": 100, **changes}
+    values: dict[str, Any] = {"engine": "tone", "max_streams": 100, "cache": False, **changes}
     values["engines"] = {"tone": {"cost": 0.01, "faults": True, **changes.get("engines", {}).get("tone", {})}}
     settings = Settings(**values)
     services = await to_thread.run_sync(partial(Services.of, settings, probe=False))
-    entry = replace(services.catalogue.entry("tone"), engine=ToneEngine(gate.sleep))
-    catalogue = Catalogue({"tone": entry}, engine="tone", voice=None, limits=settings.limits)
-    services.catalogue = catalogue
-    services.dispatcher = make_dispatcher(settings, catalogue, probe=False)
+    catalogue = services.catalogue
+    catalogue._entries = {"tone": replace(catalogue.entry("tone"), engine=ToneEngine(gate.sleep))}
+    services.dispatcher = make_dispatcher(settings, catalogue, services.library, probe=False)
     try:
         async with services.dispatcher:
             if loaded:
