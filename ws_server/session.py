@@ -19,9 +19,10 @@ from protocol.errors import BadMessage, make_error, make_refusal
 from residency.listener import StepTiming
 from ws_server.auth import Identity
 from ws_server.errors import error_of
-from ws_server.heard import Recording
 from ws_server.plan import NO_CAPS, Caps, Plan, Refusal
 from ws_server.quotas import Allowance
+from ws_server.receipts import Receipts
+from ws_server.send_watch import SendWatch
 from ws_server.services import Services
 from ws_server.tally import Tally
 from ws_server.text.segment import TextSegment
@@ -30,9 +31,6 @@ from ws_server.utterance import Utterance
 _CONTROL_BACKLOG = 1024
 """Messages that wait for a client which sends but doesn't read, before it is taken for hostile."""
 
-_BLOCKED_AFTER_S = 0.02
-"""A send that takes longer waits for the client to read."""
-
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
@@ -40,15 +38,6 @@ class CloseConnection:
 
     code: int
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    """A completed utterance within its receipt time."""
-
-    recording: Recording
-    samples: int
-    chars: int
 
 
 class Session:
@@ -64,7 +53,7 @@ class Session:
         self._conversation = ServerConversation(services.limits)
         self._control: deque[wire.ServerMessage] = deque()
         self._utterances: dict[str, Utterance] = {}
-        self._finished: dict[str, _Finished] = {}
+        self._receipts = Receipts()
         self._opened = 0
         """Utterances so far, for a token that is good for so many."""
         self._allowance = Allowance(services.quotas.of(identity.name), services.settings.messages_per_s)
@@ -73,8 +62,7 @@ class Session:
         self._wake = asyncio.Event()
         self._closing: CloseConnection | None = None
         self._drain_at_s = math.inf
-        self._blocked = False
-        self._send_timer: asyncio.TimerHandle | None = None
+        self._watch = SendWatch(self._set_blocked)
         self._last_message_s = time.monotonic()
         self._say(services.hello(self.name, identity))
 
@@ -86,7 +74,7 @@ class Session:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._services.sessions.discard(self)
-        self._set_sending(sending=False)
+        self._watch.close()
         for utterance in list(self._utterances.values()):
             utterance.release()
             self._forget(utterance)
@@ -194,7 +182,7 @@ class Session:
             refusal = error_of(error, opened.id)
         # The old one's end precedes every word about the new, and comes even if there is no new one.
         self._stop(cancels, receipts, "replaced", opened.replaced_played_ms, now_s)
-        self._finished.pop(opened.id, None)
+        self._receipts.drop(opened.id)
         if utterance is not None:
             self._utterances[opened.id] = utterance
             self._allowance.quota.open_stream()
@@ -224,7 +212,7 @@ class Session:
             client=self.identity.name,
             connection=self.name,
             replaces=None if replaced is None else replaced.listener,
-            blocked=self._blocked,
+            blocked=self._watch.blocked,
             now_s=now_s,
         )
 
@@ -248,11 +236,7 @@ class Session:
         for target in cancels:
             self._utterances[target].stop(reason, played_ms, now_s)
         for target in receipts:
-            finished = self._finished.pop(target)
-            heard = finished.recording.heard(played_ms, now_s, finished.samples, finished.chars)
-            self._say(
-                wire.Heard(id=target, end_char=heard.end_char, exact=heard.exact, played_ms=heard.played_ms)
-            )
+            self._say(self._receipts.answer(target, played_ms, now_s))
 
     # What its utterances say -------------------------------------------------------------------------------
 
@@ -309,20 +293,12 @@ class Session:
 
     def blocked(self, blocked: bool) -> None:
         """Whether a send hasn't returned. Most return at once, so only one that doesn't holds its steps up."""
-        self._set_sending(sending=blocked)
-        if not blocked and self._blocked:
-            self._set_blocked(False)
-
-    def _set_sending(self, *, sending: bool) -> None:
-        if self._send_timer is not None:
-            self._send_timer.cancel()
-            self._send_timer = None
-        if sending:
-            loop = asyncio.get_running_loop()
-            self._send_timer = loop.call_later(_BLOCKED_AFTER_S, self._set_blocked, True)
+        if blocked:
+            self._watch.begin()
+        else:
+            self._watch.end()
 
     def _set_blocked(self, blocked: bool) -> None:
-        self._blocked = blocked
         for utterance in self._utterances.values():
             utterance.listener.set_blocked(blocked)
 
@@ -354,7 +330,7 @@ class Session:
         utterance = self._utterances[done.id]
         self._forget(utterance)
         utterance.release()
-        self._finished[done.id] = _Finished(utterance.recording, done.samples, done.chars)
+        self._receipts.keep(done, utterance.recording)
         self._services.observer.utterance_done(self, utterance, done)
 
     async def _sleep(self, delay_s: float) -> None:
@@ -384,7 +360,7 @@ class Session:
 
     def _keep_time(self, now_s: float) -> None:
         for expired in self._conversation.expire(now_s):
-            self._finished.pop(expired, None)
+            self._receipts.drop(expired)
         if now_s >= self._drain_at_s:
             for utterance in list(self._utterances.values()):
                 utterance.fail(

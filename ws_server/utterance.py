@@ -2,8 +2,6 @@
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Protocol
 
 from engines.contract import Samples, Word
 from pcm_cache.cache import PcmCache
@@ -18,6 +16,7 @@ from ws_server.audio.framer import Framer
 from ws_server.errors import error_of
 from ws_server.heard import Recording, SpokenSegment
 from ws_server.outgoing import Ending, FlushMark, Outgoing
+from ws_server.owner import Owner
 from ws_server.plan import Plan
 from ws_server.script import Script
 from ws_server.tally import Tally, gap_cause
@@ -26,26 +25,6 @@ from ws_server.text.segment import TextSegment
 
 _FORCE_MARGIN_S = 0.15
 """How long before the listener runs dry a cut is forced: a step's jitter, and the way to the socket."""
-
-
-class Owner(Protocol):
-    """The connection that an utterance belongs to."""
-
-    def changed(self) -> None:
-        """There may be something to send."""
-        ...
-
-    def stepped(self, utterance: "Utterance", timing: StepTiming, audio_s: float) -> None:
-        """The device has worked for it."""
-        ...
-
-    def cut(self, utterance: "Utterance", segment: TextSegment) -> None:
-        """A piece of its text is about to be spoken."""
-        ...
-
-    def finished(self, utterance: "Utterance", messages: Sequence[wire.ServerMessage]) -> None:
-        """It ended before its audio did; `messages` are its last."""
-        ...
 
 
 class Utterance:

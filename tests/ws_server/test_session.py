@@ -233,7 +233,7 @@ async def test_after_its_receipt_time_a_complete_one_is_forgotten() -> None:
     async with serving(receipt_s=0.05) as server, server.connect() as talk:
         speak(talk, text="One.")
         await talk.done()
-        await until(lambda: not talk.session._finished)
+        await until(lambda: not talk.session._receipts)
         talk.say(Cancel(id="a"), Ping())
         await talk.one(Pong)
         assert not talk.heard(Heard)

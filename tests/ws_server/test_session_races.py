@@ -10,7 +10,7 @@ async def test_a_frame_of_the_old_that_is_on_its_way_isnt_counted_for_the_new_wi
         talk.say(Open(id="a"), Text(id="a", text=SENTENCE))
         await talk.one(Audio)
         talk.stop_reading()
-        await until(lambda: talk.session._blocked)
+        await until(lambda: talk.session._watch.blocked)
         talk.say(Open(id="a", replaces="a"))
         talk.read_again()
         await talk.one(Done, reason="replaced")
@@ -26,7 +26,7 @@ async def test_a_frame_of_the_old_that_is_on_its_way_isnt_counted_for_the_new_wi
 async def test_one_who_asks_on_and_on_without_reading_is_closed_and_holds_little() -> None:
     async with serving() as server, server.connect() as talk:
         talk.stop_reading()
-        await until(lambda: talk.session._blocked)
+        await until(lambda: talk.session._watch.blocked)
         for number in range(20_000):
             talk.session.receive(Ping(t=number))
         assert len(talk.session._control) <= 1100
@@ -40,7 +40,7 @@ async def test_one_who_asks_on_and_on_without_reading_is_closed_and_holds_little
 async def test_one_who_opens_on_and_on_without_reading_is_closed_and_holds_little() -> None:
     async with serving(utterances=10) as server, server.connect() as talk:
         talk.stop_reading()
-        await until(lambda: talk.session._blocked)
+        await until(lambda: talk.session._watch.blocked)
         for number in range(20_000):
             talk.session.receive(Open(id=str(number)))
         assert len(talk.session._control) <= 1100
@@ -66,7 +66,7 @@ async def test_a_blocked_socket_stops_the_engine_for_all_of_its_utterances_and_f
             talk.say(Open(id="a", lead_ms=0.0), Text(id="a", text=SENTENCE))
         await slow.one(Audio)
         slow.stop_reading()
-        await until(lambda: slow.session._blocked)
+        await until(lambda: slow.session._watch.blocked)
         slow.say(Text(id="a", text=f" {SENTENCE}" * 5), End(id="a"))
         quick.say(Text(id="a", text=f" {SENTENCE}" * 5), End(id="a"))
         assert (await quick.done()).samples == 6 * SENTENCE_SAMPLES
@@ -82,7 +82,7 @@ async def test_a_cancel_overtakes_what_waits_behind_a_slow_reader() -> None:
         talk.say(Open(id="a", lead_ms=0.0), Text(id="a", text=f"{SENTENCE} " * 20), End(id="a"))
         await talk.one(Audio)
         talk.stop_reading()
-        await until(lambda: talk.session._blocked)
+        await until(lambda: talk.session._watch.blocked)
         frames = len(talk.heard(Audio))
         talk.say(Cancel(id="a"))
         talk.read_again()
