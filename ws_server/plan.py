@@ -34,6 +34,13 @@ class Plan:
     total_chars: int
     """The server's limit, or the token's."""
 
+    @property
+    def voice_content(self) -> str:
+        """Another for another sound of the voice: a built-in one is part of its checkpoint, an uploaded one's id is a
+        hash of it.
+        """
+        return self.voice if self.clone is None else f"{self.clone.voice_id} {self.clone.mode}"
+
 
 @dataclass(frozen=True, slots=True)
 class Caps:

@@ -148,7 +148,7 @@ class Script:
         if self._cache is None:
             return None
         try:
-            return clip_key(request, self._plan.facts, self._plan.info, self._plan.voice).digest
+            return clip_key(request, self._plan.facts, self._plan.info, self._plan.voice_content).digest
         except TypeError:  # an option that isn't a plain value
             return None
 

@@ -54,6 +54,7 @@ class Tts:
         order = read_order(body, services.limits, lead_ms=lead_ms)
         await services.learn_voice(order.opened.voice)
         require_quota(services, identity.name, spend=True)
+        await services.learn_voice(order.opened.voice)
         session = Session(services, identity, peer=peer_of(scope), caps=order.caps)
         response = Response(send, services.settings.stalled_reader_s)
         observer, opened_s, status = services.observer, time.monotonic(), _GONE
