@@ -47,7 +47,7 @@ bench: $(STAMPS)/test
 
 soak: $(STAMPS)/test
 	$(BIN)/python -m bench soak $(ARGS)
-	KILLS=100 $(BIN)/python -m pytest -q tests/pcm_cache/test_kill.py
+	KILLS=100 $(BIN)/python -m pytest -q tests/pcm_cache/test_kill.py tests/voices/test_kill.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
