@@ -11,7 +11,8 @@ from tests.web_demo.browsing import FLAGS, Visit, visit
 CHROMIUM = "/usr/bin/chromium"
 
 
-@pytest.fixture(scope="session")
+# Its driver keeps an event loop running, in which no other module's tests may find themselves.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

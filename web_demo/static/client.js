@@ -413,7 +413,7 @@ export class Ring {
 export class Cushion {
   #calmMs = 0;
 
-  constructor({ ms = 80, leastMs = 60, mostMs = 1000 } = {}) {
+  constructor({ ms = 120, leastMs = 60, mostMs = 1000 } = {}) {
     this.ms = ms;
     this.leastMs = leastMs;
     this.mostMs = mostMs;
