@@ -15,6 +15,7 @@ from saystream.load import replies
 from saystream.load.crowd import Plan, listen
 from saystream.load.listener import opening
 from tests.saystream.conftest import free_port
+from tests.voices.recordings import recording
 
 READY_S = 60
 REPLIES = replies.own()
@@ -163,6 +164,39 @@ async def test_engines_and_voices_are_listed(url: str) -> None:
     status, out, err = await run("voices", "--url", url)
     assert status == 0, err
     assert len(out.splitlines()) > 1
+
+
+async def test_a_voice_is_added_spoken_with_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "ann.wav").write_bytes(recording(frequency_hz=700))
+    async with serving("--voices-dir", str(tmp_path / "voices")) as url:
+        status, out, err = await run(
+            "voices", "add", str(tmp_path / "ann.wav"), "--name", "Ann", "--url", url, "--language", "English"
+        )
+        assert status == 0, err
+        voice_id, *findings = out.decode().splitlines()
+        assert findings[0].startswith("4.0 s at 24000 Hz, speech -17 dBFS")
+        assert findings[-1] == "engines that can use it: tone"
+        status, out, err = await run("voices", "list", "--url", url)
+        assert out.decode().splitlines()[-1].split() == [voice_id, "Ann", "uploaded", "en", "tone"], err
+        status, out, err = await run(
+            "say", "One two three.", "--voice", voice_id, "-o", str(tmp_path / "a.wav"), "--url", url
+        )
+        assert status == 0, err
+        assert soundfile.info(str(tmp_path / "a.wav")).frames > 8000
+        assert (await run("voices", "remove", voice_id, "--url", url))[0] == 0
+        status, out, err = await run("voices", "remove", voice_id, "--url", url)
+        assert status == 1
+        assert "there is no voice" in err
+
+
+async def test_a_file_that_cannot_be_a_voice_is_told(tmp_path: Path, url: str) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    status, _, err = await run("voices", "add", str(tmp_path / "notes.txt"), "--url", url)
+    assert status == 1
+    assert "wav, flac, ogg" in err
+    status, _, err = await run("voices", "add", str(tmp_path / "absent.wav"), "--url", url)
+    assert status == 1
+    assert "absent.wav" in err
 
 
 async def test_bench_measures_a_given_number(url: str) -> None:
