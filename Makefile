@@ -3,6 +3,7 @@
 #   make run                 serve on 127.0.0.1:8765; make run ARGS="--port 9001" passes flags on
 #   make check               format, lint, types, import contracts, dependencies
 #   make test                check, then every test, those with a real voice and a real browser included
+#   make test-engines        the engines that a plain install doesn't bring, in an environment of their own
 #   make bench, make soak    measure; load for a long time with faults mixed in
 #   make format              rewrite the code in the project's format
 
@@ -18,7 +19,9 @@ OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(OLD_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
 
-.PHONY: run check test format bench soak clean
+ENGINES := kokoro,vits
+
+.PHONY: run check test test-engines test-engines-here format bench soak clean
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
 
@@ -37,6 +40,12 @@ check: $(STAMPS)/test
 test: check $(STAMPS)/node
 	$(BIN)/python -m pytest -q -n 2 -m "not real_voice and not browser and not alone" $(TEST_ARGS)
 	$(BIN)/python -m pytest -q -m "real_voice or browser or alone" $(TEST_ARGS)
+
+test-engines: $(STAMPS)/programs
+	$(MAKE) --no-print-directory VENV=.venv-engines test-engines-here
+
+test-engines-here: $(STAMPS)/engines
+	$(BIN)/python -m pytest -q tests/engines $(TEST_ARGS)
 
 format: $(STAMPS)/test
 	$(BIN)/ruff format .
@@ -71,6 +80,11 @@ $(STAMPS)/run: pyproject.toml $(STAMPS)/venv
 $(STAMPS)/test: $(STAMPS)/run
 	@echo "installing the test tools into $(VENV)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group test
+	@touch $@
+
+$(STAMPS)/engines: $(STAMPS)/test
+	@echo "installing the engines $(ENGINES) into $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[$(ENGINES)]' --group test-engines
 	@touch $@
 
 $(STAMPS)/programs: tests/install-programs $(STAMPS)/venv

@@ -92,7 +92,7 @@ def test_the_changelog_opens_with_the_version() -> None:
     assert first.group(1) == VERSION
 
 
-@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "soak", "format"])
+@pytest.mark.parametrize("target", ["run", "test", "test-engines", "check", "bench", "soak", "format"])
 def test_make_knows_the_target(target: str) -> None:
     plan = subprocess.run(
         ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
