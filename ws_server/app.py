@@ -105,9 +105,22 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 _STARLETTE_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-async def _starlette_error(_request: Request, error: Exception) -> Response:
+async def _starlette_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     code = _STARLETTE_CODES.get(error.status_code, "bad_message")
     response = Problem(error.status_code, code, error.detail).response()
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Of every route to this path; Starlette itself names those of the first."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.path_regex.match(request.url.path)
+        for method in route.methods or ()
+    }

@@ -7,7 +7,7 @@ from ws_server.http.tts_order import MAX_CAP
 
 _INTEGER = {"type": "integer"}
 _STRING = {"type": "string"}
-_CAP = {"type": "integer", "minimum": 0, "maximum": MAX_CAP, "description": "0: no cap"}
+_CAP = {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_CAP, "description": "0: no cap"}
 
 TTS: dict[str, Any] = {
     "type": "object",
@@ -15,18 +15,22 @@ TTS: dict[str, Any] = {
     "additionalProperties": False,
     "properties": {
         "text": {"type": "string", "minLength": 1, "description": "with something to speak in it"},
-        "voice": {"type": "string", "maxLength": 128},
-        "engine": {"type": "string", "maxLength": 64},
-        "language": {"type": "string", "maxLength": 64, "description": "BCP-47, ISO code or English name"},
-        "format": {"type": "string", "enum": list(get_args(Format)), "default": "s16le"},
-        "sample_rate_hz": {"type": "integer", "enum": list(get_args(SampleRate))},
-        "speed": {"type": "number", "exclusiveMinimum": 0, "maximum": 10},
-        "cache": {"type": "boolean", "default": True},
-        "markup": {"type": "string", "enum": list(get_args(Markup)), "default": "markdown"},
-        "seed": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        "voice": {"type": ["string", "null"], "maxLength": 128},
+        "engine": {"type": ["string", "null"], "maxLength": 64},
+        "language": {
+            "type": ["string", "null"],
+            "maxLength": 64,
+            "description": "BCP-47, ISO code or English name",
+        },
+        "format": {"enum": [*get_args(Format), None], "default": "s16le"},
+        "sample_rate_hz": {"enum": [*get_args(SampleRate), None]},
+        "speed": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 10},
+        "cache": {"type": ["boolean", "null"], "default": True},
+        "markup": {"enum": [*get_args(Markup), None], "default": "markdown"},
+        "seed": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1},
         "max_chars_per_gen": _CAP,
         "max_sentences_per_gen": _CAP,
-        "options": {"type": "object", "description": "the engine's own"},
+        "options": {"type": ["object", "null"], "description": "the engine's own"},
     },
 }
 
