@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable
 
-from bench import capacity, connections, first_audio, soak
+from bench import cache, capacity, connections, first_audio, soak, voices
 from bench.row import Row, write
 
 Figure = Callable[[], list[Row] | Awaitable[list[Row]]]
@@ -21,6 +21,9 @@ FIGURES: dict[str, Figure] = {
     "idle": connections.idle_memory,
     "cancel": connections.cancel,
     "stalled": connections.stalled_readers,
+    "voices": voices.thousand,
+    "cache": cache.first_frame,
+    "cache-cpu": cache.cpu,
 }
 LONG: dict[str, Figure] = {"soak": soak.soak}
 """Not among `all`."""
