@@ -89,6 +89,8 @@ class ClientConversation:
         return utterance
 
     def _send_open(self, message: Open) -> tuple[ClientMessage, ...]:
+        if message.id in self._open and message.replaces != message.id:
+            raise LocalProtocolError(f"{message.id!r} is open until its done")
         predecessor = None
         if message.replaces is not None and message.replaces in (self._open.keys() | self._done.keys()):
             replaced = self._open.get(message.replaces)
@@ -96,8 +98,6 @@ class ClientConversation:
             if replaced is not None:
                 predecessor = replaced.order
         if message.id in self._open:
-            if message.replaces != message.id:
-                raise LocalProtocolError(f"{message.id!r} is open until its done")
             self._replaced.setdefault(message.id, deque()).append(self._open.pop(message.id).order)
         self._done.pop(message.id, None)
         self._open[message.id] = _Utterance(message, predecessor)

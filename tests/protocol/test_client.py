@@ -275,3 +275,12 @@ def test_memory_is_bounded_over_a_long_life() -> None:
         conversation.send(Cancel(id=id_))
     assert len(conversation._done) == len(conversation._may_be_heard) == REMEMBERED
     assert (len(conversation._open), len(conversation._replaced)) == (0, 0)
+
+
+def test_an_open_that_may_not_be_said_stops_nothing() -> None:
+    client = ClientConversation()
+    client.send(Open(id="a"))
+    client.send(Open(id="b"))
+    with pytest.raises(LocalProtocolError):
+        client.send(Open(id="b", replaces="a"))
+    assert client.send(Text(id="a", text="goes on")) == (Text(id="a", text="goes on"),)

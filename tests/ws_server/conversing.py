@@ -80,7 +80,8 @@ class Conversing:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.client = ClientConversation()
+        self.client: ClientConversation | None = ClientConversation()
+        """Set it to None for a client that keeps to no rules."""
         self.messages: list[ServerMessage] = []
         self.closed: CloseConnection | None = None
         self._reads = anyio.Event()
@@ -89,7 +90,7 @@ class Conversing:
     def say(self, *messages: ClientMessage) -> None:
         """As a correct client does."""
         for message in messages:
-            for out in self.client.send(message):
+            for out in (message,) if self.client is None else self.client.send(message):
                 self.session.receive(out)
 
     def stop_reading(self) -> None:
@@ -108,7 +109,8 @@ class Conversing:
             self.session.blocked(True)
             await self._reads.wait()
             self.session.blocked(False)
-            self.client.receive(message)
+            if self.client is not None:
+                self.client.receive(message)
             self.messages.append(message)
             self.session.sent(message)
             await anyio.lowlevel.checkpoint()

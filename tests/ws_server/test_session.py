@@ -93,7 +93,6 @@ async def test_a_second_cancel_says_nothing() -> None:
         talk.say(Open(id="a"), Text(id="a", text=SENTENCE))
         for _ in range(2):
             talk.session.receive(Cancel(id="a"))
-        talk.client.send(Cancel(id="a"))
         talk.say(Ping(t=1))
         await talk.one(Pong)
         assert len(talk.heard(Done)) == 1
