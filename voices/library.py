@@ -172,7 +172,8 @@ class Library:
 
     def sweep(self) -> None:
         """What killed processes have left behind."""
-        self._objects.sweep(_ABANDONED_S)
+        for kind in (_VOICES, _PROMPTS):
+            self._objects.sweep(f"{kind}/v-*/*", _ABANDONED_S)
 
     # Prompts -----------------------------------------------------------------------------------------------
 
@@ -252,7 +253,8 @@ class Library:
 
     def _clear_abandoned(self, voice_id: str, files: dict[str, tuple[int, float]]) -> None:
         for name, (_, written_s) in files.items():
-            if written_s < self._now() - _ABANDONED_S:
+            ours = is_voice_id(voice_id) and name in {_CLIP, _TONE}
+            if ours and written_s < self._now() - _ABANDONED_S:
                 self._objects.delete(f"{_VOICES}/{voice_id}/{name}")
 
 

@@ -1,5 +1,6 @@
 """A folder of objects, written whole or not at all."""
 
+import logging
 import re
 import threading
 import time
@@ -12,6 +13,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore
 
 from voices.errors import StoreFailed
+
+log = logging.getLogger(__name__)
 
 _REASON = re.compile(r"([^:\n]+) \(os error \d+\)")
 
@@ -74,14 +77,12 @@ class Objects:
                         found[meta["path"]] = (meta["size"], meta["last_modified"].timestamp())
         return found
 
-    def sweep(self, older_than_s: float) -> None:
-        """Remove what a process that was killed had begun to write: such files are never listed."""
+    def sweep(self, pattern: str, older_than_s: float) -> None:
+        """Remove what a process that was killed had begun to write; such files are never listed."""
         with _failures():
-            for path in self._root.rglob("*#*") if self._root is not None else ():
-                if (
-                    path.name.rpartition("#")[2].isdigit()
-                    and path.stat().st_mtime < time.time() - older_than_s
-                ):
+            for path in self._root.glob(f"{pattern}#*") if self._root is not None else ():
+                begun = path.name.rpartition("#")[2].isdigit()
+                if begun and path.stat().st_mtime < time.time() - older_than_s:
                     path.unlink(missing_ok=True)
 
     def _store(self, *, make: bool = False) -> ObjectStore | None:
@@ -97,6 +98,7 @@ def _failures() -> Iterator[None]:
         yield
     except (BaseError, OSError) as error:
         # Its own text names folders of this machine, and goes to the log alone.
+        log.warning("the store of voices failed: %s", str(error).splitlines()[0])
         found = _REASON.search(str(error))
         reason = found.group(1) if found else getattr(error, "strerror", None) or type(error).__name__
         raise StoreFailed(f"the store can't be read or written: {reason}") from error

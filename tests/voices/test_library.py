@@ -223,6 +223,15 @@ def test_what_killed_processes_began_is_cleared_after_an_hour(folder: Path) -> N
         os.utime(begun, (1, 1))
     fresh = folder / "voices" / kept / "audio.flac#2"
     fresh.write_bytes(b"half")
+    foreign = [
+        folder / "notes#1",
+        folder / "voices" / "mine" / "audio.flac",
+        folder / "voices" / kept / "notes#a",
+    ]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"of somebody else")
+        os.utime(path, (1, 1))
     orphan = folder / "voices" / ("v-" + "2" * 32) / "audio.flac"
     orphan.parent.mkdir()
     orphan.write_bytes(b"without a description")
@@ -231,7 +240,8 @@ def test_what_killed_processes_began_is_cleared_after_an_hour(folder: Path) -> N
     assert orphan.exists()
     os.utime(orphan, (1, 1))
     library.refresh()
-    assert files(folder) == [f"voices/{kept}/{name}" for name in ("audio.flac", "audio.flac#2", "meta.json")]
+    left = [folder / "voices" / kept / name for name in ("audio.flac", "audio.flac#2", "meta.json")]
+    assert files(folder) == sorted(str(path.relative_to(folder)) for path in (*left, *foreign))
 
 
 def test_v1_nothing_is_opened_by_path(library: Library, folder: Path) -> None:
