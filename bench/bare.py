@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from engines.contract import Chunk, EngineError, Request, Source, info_of
+import numpy as np
+
+from engines.contract import Chunk, EngineError, Request, Samples, Source, info_of
 from engines.registry import find
 
 
@@ -41,14 +43,17 @@ class Bare:
 
     def speak(self, text: str) -> float:
         """Seconds of audio."""
+        return len(self.samples(text)) / self._rate_hz
+
+    def samples(self, text: str) -> Samples:
         stream = self._model.start(self._request(text), None)
-        samples, last = 0, False
+        parts, last = [], False
         while not last:
             chunk = self._step(stream)
-            samples += len(chunk.samples)
+            parts.append(chunk.samples)
             last = chunk.last
         self._model.close(stream)
-        return samples / self._rate_hz
+        return np.concatenate(parts)
 
     def unload(self) -> None:
         self._model.unload()
