@@ -91,8 +91,8 @@ async def test_a_cancel_during_a_step_is_answered_without_waiting_for_it() -> No
 async def test_a_second_cancel_says_nothing() -> None:
     async with serving() as server, server.connect() as talk:
         talk.say(Open(id="a"), Text(id="a", text=SENTENCE))
-        for _ in range(2):
-            talk.session.receive(Cancel(id="a"))
+        talk.say(Cancel(id="a"))
+        talk.session.receive(Cancel(id="a"))
         talk.say(Ping(t=1))
         await talk.one(Pong)
         assert len(talk.heard(Done)) == 1
@@ -443,7 +443,8 @@ async def test_an_utterance_without_text_ends_by_a_timeout() -> None:
 
 async def test_one_that_waits_for_a_slot_doesnt_time_out() -> None:
     async with serving(utterance_idle_s=0.05, max_streams=1) as server, server.connect() as talk:
-        speak(talk, "speaks", lead_ms=500)
+        talk.say(Open(id="speaks"), Text(id="speaks", text=SENTENCE))
+        await talk.one(Audio, id="speaks")
         talk.say(Open(id="waits"), Text(id="waits", text="One."), Flush(id="waits"))
         await talk.one(Queued, id="waits")
         talk.say(Open(id="nothing"))
