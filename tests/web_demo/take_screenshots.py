@@ -13,7 +13,12 @@ TEXT = "It speaks while you write. The words fill in as they are heard, and you 
 SIZES: dict[str, dict[str, Any]] = {
     "desktop": {"viewport": {"width": 1120, "height": 1000}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1120, "height": 1000}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True, "has_touch": True},
+    "phone": {
+        "viewport": {"width": 390, "height": 844},
+        "color_scheme": "light",
+        "is_mobile": True,
+        "has_touch": True,
+    },
 }
 
 

@@ -44,7 +44,7 @@ function speak(options, { quiet = false } = {}) {
     chart.gap(performance.now() / 1000);
   });
   if (!quiet) utterance.addEventListener("error", ({ detail }) => notices.show(detail));
-  utterance.addEventListener("done", ({ detail }) => detail.reason === "complete" && notices.clear("utterance"));
+  utterance.addEventListener("started", () => notices.clear("utterance"));
   return utterance;
 }
 
