@@ -32,6 +32,9 @@ class Clip:
     def duration_s(self) -> float:
         return self.pcm.size / self.sample_rate_hz
 
+    def same_as(self, other: "Clip") -> bool:
+        return self.sample_rate_hz == other.sample_rate_hz and np.array_equal(self.pcm, other.pcm)
+
     def samples(self) -> NDArray[np.float32]:
         """float32 [n], mono, -1..1"""
         return self.pcm.astype(np.float32) / np.float32(_FULL_SCALE)

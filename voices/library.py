@@ -1,32 +1,21 @@
 """The voices that were uploaded: found without blocking, kept whole or not at all."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import msgspec
-import soundfile
-
 from voices.clip import Clip
 from voices.errors import VoiceBroken, VoiceMissing
+from voices.folders import Folder, Folders
 from voices.objects import Objects
 from voices.reference import Reference
-from voices.voice import StoredClip, Voice, is_voice_id, voice_id_of
-
-log = logging.getLogger(__name__)
-
-_VOICES = "voices"
-_PROMPTS = "prompts"
-_META, _CLIP, _TONE = "meta.json", "audio.flac", "tone.flac"
-_ABANDONED_S = 3600.0
-"""A recording without its description is an upload under way, or after so long one that was cut off."""
+from voices.voice import Voice, is_voice_id, voice_id_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A description as it was read, good while the object is the same."""
+    """A folder as it was read, good while its files are the same."""
 
     stamp: tuple[int, float]
     voice: Voice | None
@@ -36,11 +25,11 @@ class _Known:
 class Library:
     """Every thread may use it. `find` and `voices` answer from memory; all else blocks, and raises StoreFailed.
 
-    A voice is a folder: its recording, then `meta.json`, whose atomic appearance is what makes it exist.
+    A voice is a folder: its recordings, then its description, whose atomic appearance is what makes it exist.
     """
 
     def __init__(self, objects: Objects, *, now: Callable[[], float] = time.time) -> None:
-        self._objects = objects
+        self._folders = Folders(objects)
         self._now = now
         self._lock = threading.RLock()
         self._known: dict[str, _Known] = {}
@@ -66,19 +55,8 @@ class Library:
             if self._refreshed_s > asked_s:
                 return
             began_s = time.monotonic()
-            sizes = self._objects.sizes_bytes(_VOICES)
-            folders: dict[str, dict[str, tuple[int, float]]] = {}
-            for path, stamp in sizes.items():
-                parts = path.split("/")
-                if len(parts) == 3:
-                    folders.setdefault(parts[1], {})[parts[2]] = stamp
-            known = {}
-            for voice_id, files in folders.items():
-                if _META in files:
-                    known[voice_id] = self._known_in(voice_id, files)
-                else:
-                    self._clear_abandoned(voice_id, files)
-            self._known = known
+            folders = [folder for folder in self._folders.all() if folder.described]
+            self._known = {folder.voice_id: self._known_in(folder) for folder in folders}
             self._publish()
             self._refreshed_s = began_s
 
@@ -90,45 +68,27 @@ class Library:
         if found is not None:
             return found
         with self._lock:
-            prefix = f"{_VOICES}/{voice_id}/"
-            sizes = self._objects.sizes_bytes(prefix)
-            files = {path.removeprefix(prefix): stamp for path, stamp in sizes.items()}
-            if _META in files:
-                self._known[voice_id] = self._known_in(voice_id, files)
+            folder = self._folders.one(voice_id)
+            if folder.described:
+                self._known[voice_id] = self._known_in(folder)
                 self._publish()
         return self.find(voice_id)
 
-    def clip(self, voice_id: str, *, tone: bool = False) -> Clip:
+    def clip(self, voice_id: str) -> Clip:
         """Raises VoiceMissing or VoiceBroken."""
-        voice = self.look_up(voice_id)
-        if voice is None:
-            raise VoiceMissing(voice_id)
-        stored = voice.tone_clip if tone else voice.clip
-        assert stored is not None  # noqa: S101 - whoever asks for the tone has seen that there is one
-        data = self._objects.get(f"{_VOICES}/{voice_id}/{_TONE if tone else _CLIP}")
-        if data is None:
-            raise (
-                VoiceMissing(voice_id)
-                if self._objects.get(_meta_path(voice_id)) is None
-                else VoiceBroken(voice_id, "its recording is gone")
-            )
-        if StoredClip.of(data) != stored:
-            raise VoiceBroken(voice_id, "its recording has changed")
-        return Clip.from_file(data)
+        voice = self._existing(voice_id)
+        return self._folders.clip(voice, voice.clip)
 
     def reference(self, voice_id: str) -> Reference:
         """For an engine to clone from. Raises VoiceMissing or VoiceBroken."""
-        clip = self.clip(voice_id)
-        voice = self.look_up(voice_id)
-        if voice is None:
-            raise VoiceMissing(voice_id)
+        voice = self._existing(voice_id)
         traits = voice.traits
-        reference = Reference(clip.samples(), clip.sample_rate_hz, traits.transcript, traits.language)
-        if voice.tone_clip is None:
-            return reference
-        tone = self.clip(voice_id, tone=True)
-        second = Reference(tone.samples(), tone.sample_rate_hz, traits.tone_transcript, traits.language)
-        return replace(reference, tone=second)
+        tone = None
+        if voice.tone_clip is not None:
+            second = self._folders.clip(voice, voice.tone_clip)
+            tone = Reference(second.samples(), second.sample_rate_hz, traits.tone_transcript, traits.language)
+        clip = self._folders.clip(voice, voice.clip)
+        return Reference(clip.samples(), clip.sample_rate_hz, traits.transcript, traits.language, tone)
 
     # Changing ----------------------------------------------------------------------------------------------
 
@@ -142,87 +102,61 @@ class Library:
             there = self._whole(voice.voice_id, clip, tone_clip)
             if there is not None:
                 return there, False
-            stored = replace(
-                voice,
-                clip=self._put_clip(voice.voice_id, _CLIP, clip),
-                tone_clip=None if tone_clip is None else self._put_clip(voice.voice_id, _TONE, tone_clip),
-            )
-            path, data = _meta_path(voice.voice_id), msgspec.json.encode(stored)
-            if not self._objects.put(path, data, replace=False):
+            stored, stored_tone = self._folders.put_clips(voice.voice_id, clip, tone_clip)
+            added = replace(voice, clip=stored, tone_clip=stored_tone)
+            if not self._folders.describe(added, replace=False):
                 # Another process was quicker, or what is there can't be used.
                 there = self._whole(voice.voice_id, clip, tone_clip)
                 if there is not None:
                     return there, False
-                self._objects.put(path, data, replace=True)
+                self._folders.describe(added, replace=True)
             self.look_up(voice.voice_id)
-            return stored, True
+            return added, True
 
     def remove(self, voice_id: str) -> bool:
         """False: there is no such voice. Its prompts go with it."""
         if not is_voice_id(voice_id):
             return False
         with self._lock:
-            existed = self._objects.delete(_meta_path(voice_id))
-            for prefix in (f"{_VOICES}/{voice_id}/", f"{_PROMPTS}/{voice_id}/"):
-                for path in self._objects.sizes_bytes(prefix):
-                    self._objects.delete(path)
-            self._known.pop(voice_id, None)
-            self._publish()
+            existed = self._folders.remove(voice_id)
+            self._forget(voice_id)
         return existed
 
     def sweep(self) -> None:
-        """What killed processes have left behind."""
-        for kind in (_VOICES, _PROMPTS):
-            self._objects.sweep(f"{kind}/v-*/*", _ABANDONED_S)
+        """Remove what killed processes have left behind."""
+        self._folders.sweep(self._now())
 
     # Prompts -----------------------------------------------------------------------------------------------
 
     def prompt(self, voice_id: str, name: str) -> bytes | None:
-        return self._objects.get(f"{_PROMPTS}/{voice_id}/{name}")
+        return self._folders.prompt(voice_id, name)
 
-    def put_prompt(self, voice_id: str, name: str, data: bytes, *, replace: bool) -> None:
-        """Nothing is left of it when the voice is removed meanwhile."""
-        path = f"{_PROMPTS}/{voice_id}/{name}"
-        self._objects.put(path, data, replace=replace)
-        if self._objects.get(_meta_path(voice_id)) is None:
-            self._objects.delete(path)
+    def put_prompt(self, voice_id: str, name: str, data: bytes) -> None:
+        """In the place of one that there may be; nothing is left of it when its voice is removed meanwhile."""
+        self._folders.put_prompt(voice_id, name, data)
 
     # Inside ------------------------------------------------------------------------------------------------
+
+    def _existing(self, voice_id: str) -> Voice:
+        voice = self.look_up(voice_id)
+        if voice is None:
+            raise VoiceMissing(voice_id)
+        return voice
+
+    def _known_in(self, folder: Folder) -> _Known:
+        known = self._known.get(folder.voice_id)
+        if known is not None and known.stamp == folder.stamp:
+            return known
+        return _Known(folder.stamp, self._folders.read(folder))
 
     def _publish(self) -> None:
         found = [known.voice for known in self._known.values() if known.voice is not None]
         found.sort(key=lambda voice: (voice.created_s, voice.voice_id))
         self._voices = {voice.voice_id: voice for voice in found}
 
-    def _known_in(self, voice_id: str, files: dict[str, tuple[int, float]]) -> _Known:
-        written_s = files[_META][1]
-        stamp = (sum(size for size, _ in files.values()), written_s)
-        known = self._known.get(voice_id)
-        if known is not None and known.stamp == stamp:
-            return known
-        sizes = {name: size for name, (size, _) in files.items()}
-        voice = self._read(voice_id, sizes)
-        return _Known(stamp, voice)
-
-    def _read(self, voice_id: str, sizes: dict[str, int]) -> Voice | None:
-        """Warns once of what can't be used."""
-        data = self._objects.get(_meta_path(voice_id))
-        if data is None:
-            return None
-        try:
-            voice = msgspec.json.decode(data, type=Voice)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("voice %s is skipped: its %s can't be read: %s", voice_id, _META, error)
-            return None
-        wanted = {_CLIP: voice.clip, **({} if voice.tone_clip is None else {_TONE: voice.tone_clip})}
-        if voice.voice_id != voice_id or not is_voice_id(voice_id):
-            log.warning("voice %s is skipped: its %s is of another voice", voice_id, _META)
-            return None
-        for name, clip in wanted.items():
-            if sizes.get(name) != clip.length_bytes:
-                log.warning("voice %s is skipped: its %s is missing or has changed", voice_id, name)
-                return None
-        return voice
+    def _forget(self, voice_id: str) -> None:
+        self._known.pop(voice_id, None)
+        self._publish()
 
     def _whole(self, voice_id: str, clip: Clip, tone_clip: Clip | None) -> Voice | None:
         """The stored voice if everything of it is as it should be."""
@@ -230,44 +164,12 @@ class Library:
         if voice is None:
             return None
         try:
-            recordings = [(self.clip(voice_id), clip)]
-            if tone_clip is not None:
-                recordings.append((self.clip(voice_id, tone=True), tone_clip))
+            whole = self._folders.clip(voice, voice.clip).same_as(clip)
+            if voice.tone_clip is not None and tone_clip is not None:
+                whole = whole and self._folders.clip(voice, voice.tone_clip).same_as(tone_clip)
         except (VoiceMissing, VoiceBroken):
-            recordings = []
-        if recordings and all(_same(stored, wanted) for stored, wanted in recordings):
+            whole = False
+        if whole:
             return voice
-        self._known.pop(voice_id, None)
-        self._publish()
+        self._forget(voice_id)
         return None
-
-    def _put_clip(self, voice_id: str, name: str, clip: Clip) -> StoredClip:
-        """A file that is there already and has the same sound is kept: another machine may describe it just now."""
-        path, data = f"{_VOICES}/{voice_id}/{name}", clip.encode("FLAC")
-        if not self._objects.put(path, data, replace=False):
-            there = self._objects.get(path)
-            if there is not None and _sounds_like(there, clip):
-                return StoredClip.of(there)
-            self._objects.put(path, data, replace=True)
-        return StoredClip.of(data)
-
-    def _clear_abandoned(self, voice_id: str, files: dict[str, tuple[int, float]]) -> None:
-        for name, (_, written_s) in files.items():
-            ours = is_voice_id(voice_id) and name in {_CLIP, _TONE}
-            if ours and written_s < self._now() - _ABANDONED_S:
-                self._objects.delete(f"{_VOICES}/{voice_id}/{name}")
-
-
-def _meta_path(voice_id: str) -> str:
-    return f"{_VOICES}/{voice_id}/{_META}"
-
-
-def _same(one: Clip, other: Clip) -> bool:
-    return one.sample_rate_hz == other.sample_rate_hz and one.pcm.tobytes() == other.pcm.tobytes()
-
-
-def _sounds_like(data: bytes, clip: Clip) -> bool:
-    try:
-        return _same(Clip.from_file(data), clip)
-    except soundfile.SoundFileError:
-        return False

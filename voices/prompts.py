@@ -43,7 +43,7 @@ class StoredPrompts:
         """Over one that is there: it couldn't be used."""
         try:
             data = _head(prompt) + prompt
-            self._library.put_prompt(clone.voice_id, self._name(clone), data, replace=True)
+            self._library.put_prompt(clone.voice_id, self._name(clone), data)
         except StoreFailed as error:
             log.warning("a prompt of %s isn't kept: %s", clone.voice_id, error)
 

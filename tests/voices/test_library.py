@@ -132,7 +132,7 @@ def test_a_mode_that_needs_a_transcript_is_refused_without_one(library: Library,
 
 def test_a_removed_voice_is_gone_with_all_that_was_made_of_it(library: Library, folder: Path) -> None:
     made, kept = add(library), add(library, recording(frequency_hz=300))
-    library.put_prompt(made.voice.voice_id, "p", b"prompt", replace=False)
+    library.put_prompt(made.voice.voice_id, "p", b"prompt")
     assert library.remove(made.voice.voice_id)
     assert not library.remove(made.voice.voice_id)
     assert library.find(made.voice.voice_id) is None
@@ -144,7 +144,7 @@ def test_a_removed_voice_is_gone_with_all_that_was_made_of_it(library: Library, 
 def test_a_prompt_that_is_made_while_its_voice_is_removed_is_not_kept(library: Library, folder: Path) -> None:
     made = add(library)
     library.remove(made.voice.voice_id)
-    library.put_prompt(made.voice.voice_id, "p", b"prompt", replace=False)
+    library.put_prompt(made.voice.voice_id, "p", b"prompt")
     assert files(folder) == []
 
 
@@ -236,10 +236,9 @@ def test_what_killed_processes_began_is_cleared_after_an_hour(folder: Path) -> N
     orphan.parent.mkdir()
     orphan.write_bytes(b"without a description")
     library.sweep()
-    library.refresh()
     assert orphan.exists()
     os.utime(orphan, (1, 1))
-    library.refresh()
+    library.sweep()
     left = [folder / "voices" / kept / name for name in ("audio.flac", "audio.flac#2", "meta.json")]
     assert files(folder) == sorted(str(path.relative_to(folder)) for path in (*left, *foreign))
 
