@@ -31,6 +31,7 @@ from ws_server.readiness import Readiness
 from ws_server.sessions import Sessions
 from ws_server.settings import BadSettings, Settings
 from ws_server.tokens import TokenStore
+from ws_server.turns import Turns
 
 PROTOCOL = "saystream.v1"
 FORMATS = ("s16le", "f32le", "mulaw", "alaw")
@@ -60,6 +61,7 @@ class Services:
     """Each upload takes its recording's size on disk, and so the others wait."""
     library_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
     """Threads that read, repair and write recordings beside those that speak."""
+    turns: Turns = field(default_factory=Turns)
     readiness: Readiness = field(default_factory=Readiness)
     device: str = "cpu"
     started_s: float = field(default_factory=time.monotonic)

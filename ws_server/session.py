@@ -24,7 +24,6 @@ from ws_server.quotas import Allowance
 from ws_server.receipts import Receipts
 from ws_server.send_watch import SendWatch
 from ws_server.services import Services
-from ws_server.tally import Tally
 from ws_server.text.segment import TextSegment
 from ws_server.utterance import Utterance
 
@@ -207,6 +206,7 @@ class Session:
             self._plan(opened),
             dispatcher=self._services.dispatcher,
             cache=self._services.cache,
+            turns=self._services.turns,
             limits=self._limits,
             owner=self,
             client=self.identity.name,
@@ -220,10 +220,9 @@ class Session:
         plan = self._services.catalogue.resolve(opened, self.identity)
         return plan if self._caps == NO_CAPS else replace(plan, rules=self._caps.of(plan.rules))
 
-    def tally(self, id: str) -> Tally | None:  # noqa: A002 - the wire's name
-        """Of an open utterance."""
-        utterance = self._utterances.get(id)
-        return None if utterance is None else utterance.tally
+    def utterance(self, id: str) -> Utterance | None:  # noqa: A002 - the wire's name
+        """That is open."""
+        return self._utterances.get(id)
 
     def _stop(
         self,

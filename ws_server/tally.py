@@ -40,6 +40,8 @@ class Tally:
     queue_s: float = 0.0
     compute_s: float = 0.0
     segments: int = 0
+    whole: bool = False
+    """All of the text has been cut."""
     forced_cuts: int = 0
     stored: int = 0
     """Segments that were in the cache when they were cut."""

@@ -11,17 +11,18 @@ from protocol.limits import Limits
 from residency.dispatcher import Dispatcher
 from residency.listener import Listener, ListenerSpec, StepTiming
 from ws_server.alarm import Alarm
-from ws_server.announcer import SAYABLE, Announcer
+from ws_server.announcer import Announcer
 from ws_server.audio.framer import Framer
 from ws_server.errors import error_of
-from ws_server.heard import Recording, SpokenSegment
-from ws_server.outgoing import Ending, FlushMark, Outgoing
+from ws_server.heard import Recording
+from ws_server.outgoing import Ending, Outgoing
 from ws_server.owner import Owner
 from ws_server.plan import Plan
+from ws_server.reading import Reading
 from ws_server.script import Script
 from ws_server.tally import Tally, gap_cause
-from ws_server.text import TextPath, unspoken_chars
 from ws_server.text.segment import TextSegment
+from ws_server.turns import Turns
 
 _FORCE_MARGIN_S = 0.15
 """How long before the listener runs dry a cut is forced: a step's jitter, and the way to the socket."""
@@ -37,6 +38,7 @@ class Utterance:
         *,
         dispatcher: Dispatcher,
         cache: PcmCache,
+        turns: Turns,
         limits: Limits,
         owner: Owner,
         client: str,
@@ -84,7 +86,6 @@ class Utterance:
             replaces=replaces,
         )
         self.listener.set_blocked(blocked)
-        self._text = TextPath(plan.rules, markup=opened.markup, language=plan.language)
         self.recording = Recording(
             self.listener.clock, plan.sample_rate_hz, exact_words=plan.facts.exact_words
         )
@@ -100,12 +101,18 @@ class Utterance:
             tally=self.tally,
             on_read=self._on_read,
         )
+        self._reading = Reading(
+            plan,
+            markup=opened.markup,
+            script=self._script,
+            dispatcher=dispatcher,
+            tally=self.tally,
+            turns=turns,
+            on_cut=self._on_cut,
+            on_turn=self._on_read,
+        )
         self._last_text_s = now_s
         self._last_message_s = now_s
-        self._uncut_since_s = math.inf
-        """Arrival of the first text that isn't cut yet."""
-        self._forced_at_chars = -1
-        """The text's length when a cut was last forced: without new text another try finds nothing."""
         self._alarm = Alarm(self._on_timer)
         self._arm(now_s)
 
@@ -113,7 +120,12 @@ class Utterance:
 
     @property
     def chars(self) -> int:
-        return self._text.chars
+        return self._reading.chars
+
+    @property
+    def is_reading(self) -> bool:
+        """Text that is there is still being cut."""
+        return self._reading.wants_turn
 
     def feed(self, increment: str, now_s: float) -> None:
         if self._ended or self.ending:
@@ -126,26 +138,21 @@ class Utterance:
                 now_s,
             )
             return
-        self._limit_steps()
-        self._submit(self._text.feed(increment), now_s)
+        self._reading.write(increment, now_s)
         self._arm(now_s)
 
     def flush(self, mark: str | int | None, now_s: float) -> None:
         if self._ended or self.ending:
             return
         self._last_message_s = now_s
-        self._limit_steps()
-        self._submit(self._text.flush(), now_s)
-        self._script.add_mark(FlushMark(mark))
+        self._reading.flush(mark, now_s)
         self._settle(now_s)
 
     def end(self, now_s: float) -> None:
         if self._ended or self.ending:
             return
         self._ended = True
-        self._limit_steps()
-        self._submit(self._text.end(), now_s)
-        self._script.finish()
+        self._reading.end(now_s)
         self._settle(now_s)
 
     def played(self, played_ms: float, *, paused: bool, now_s: float) -> None:
@@ -248,41 +255,15 @@ class Utterance:
 
     # Inside ------------------------------------------------------------------------------------------------
 
-    def _limit_steps(self) -> None:
-        """Where a step makes a whole segment, none may hold the others up for too long."""
-        if self.plan.facts.step_s is None:
-            crowded = self._dispatcher.crowded
-            self._text.limit(self._fitting_chars(self._dispatcher.max_step_s) if crowded else None)
-
-    def _submit(self, segments: list[TextSegment], arrived_s: float) -> None:
-        for segment in segments:
-            unspoken = unspoken_chars(segment.speakable, self.plan.scripts)
-            self.tally.unspoken_chars += unspoken
-            if unspoken and len(SAYABLE.findall(segment.speakable)) == unspoken:
-                continue
-            now_s = time.monotonic()
-            if self.tally.certain_s is None:
-                self.tally.certain_s = arrived_s
-                self.tally.cut_s = now_s
-            if segment.cut == "forced":
-                self.tally.forced_cuts += 1
-            self.tally.segments += 1
-            spoken = SpokenSegment(
-                segment.start_char, segment.end_char, text_s=min(self._uncut_since_s, now_s), cut_s=now_s
-            )
-            self._script.add(segment, spoken, now_s)
-            self._owner.cut(self, segment)
-        if segments:
-            self._uncut_since_s = math.inf
-            self._script.advance(time.monotonic())
-            self._owner.changed()
-        if self._text.pending:
-            self._uncut_since_s = min(self._uncut_since_s, arrived_s)
+    def _on_cut(self, segment: TextSegment) -> None:
+        self._owner.cut(self, segment)
+        self._owner.changed()
 
     def _settle(self, now_s: float) -> None:
         """Let out what is stored, the marks whose text is all said, and the end after them."""
         self._script.advance(now_s)
-        if self._ended and not self._script and not self.ending:
+        self._reading.go_on()
+        if self.tally.whole and not self._script and not self.ending:
             if not self._announcer.started and self.tally.unspoken_chars:
                 message = "the voice's engine speaks none of the text's letters"
                 self.fail(make_error("unsupported_language", message, id=self.id), now_s)
@@ -330,33 +311,33 @@ class Utterance:
     def release(self) -> None:
         """Its `done` has been sent, or its connection is gone. Idempotent."""
         self._alarm.stop()
+        self._reading.close()
         self.ending = True
         self._dispatcher.close(self.listener)
 
     # Time --------------------------------------------------------------------------------------------------
 
     def _due_s(self, now_s: float) -> float:
-        if self.ending:
+        if self.ending or self._ended or self._reading.unread:
             return math.inf
         due_s = math.inf
-        if not self._ended:
-            silence_ms = self._text.silence_deadline_ms()
-            if silence_ms is not None:
-                due_s = self._last_text_s + silence_ms / 1000
-            if not self._script:
-                due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s(now_s))
+        silence_ms = self._reading.silence_deadline_ms()
+        if silence_ms is not None:
+            due_s = self._last_text_s + silence_ms / 1000
+        if not self._script:
+            due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s(now_s))
         return due_s
 
     def _force_at_s(self, now_s: float) -> float:
         """When the text at hand must be cut, lest the listener run dry."""
-        if not self._text.pending or self.listener.clock.sent_s == 0 or self._forced_at_chars == self.chars:
+        if not self._reading.can_force or self.listener.clock.sent_s == 0:
             return math.inf
         step_s = self._dispatcher.estimate_step_s(self.plan.unit, self.plan.rules.first_chars)
         return self.listener.run_dry_s(now_s) - step_s - _FORCE_MARGIN_S
 
     def _idle_at_s(self, now_s: float) -> float:
         """Idleness begins when all has been heard; a pause isn't idle."""
-        if self._text.pending or self.listener.clock.paused:
+        if self._reading.pending or self.listener.clock.paused:
             return math.inf
         since_s = self._last_message_s
         if self._announcer.started:
@@ -368,31 +349,14 @@ class Utterance:
 
     def _on_timer(self) -> None:
         now_s = time.monotonic()
-        if self.ending:
+        if self.ending or self._ended or self._reading.unread:
             return
-        self._submit(self._text.silence((now_s - self._last_text_s) * 1000), now_s)
+        self._reading.silence((now_s - self._last_text_s) * 1000, now_s)
         if not self._script and now_s >= self._force_at_s(now_s):
-            self._force(now_s)
+            self._reading.force(max(self.listener.run_dry_s(now_s) - now_s, 0.0), now_s)
         if not self._script and now_s >= self._idle_at_s(now_s):
             self.fail(
                 make_error("idle_timeout", "no text came and nothing was left to say", id=self.id), now_s
             )
             return
         self._arm(now_s)
-
-    def _force(self, now_s: float) -> None:
-        self._forced_at_chars = self.chars
-        in_hand_s = max(self.listener.run_dry_s(now_s) - now_s, 0.0)
-        segment = self._text.force(self._fitting_chars(in_hand_s))
-        if segment is not None:
-            self._submit([segment], now_s)
-
-    def _fitting_chars(self, within_s: float) -> int:
-        """The most text whose first step is estimated to be over in time; at least a first piece."""
-        rules = self.plan.rules
-        chars = rules.max_chars
-        while (
-            chars > rules.first_chars and self._dispatcher.estimate_step_s(self.plan.unit, chars) > within_s
-        ):
-            chars //= 2
-        return max(chars, rules.first_chars)

@@ -30,8 +30,6 @@ STATUSES: Mapping[ErrorCode, int] = {
     "internal": 500,
 }
 """The others are 422."""
-_SLICE_CHARS = 4096
-"""Fed in one go: the text path takes about a millisecond for it, and the loop has others to serve."""
 _GONE = 499
 """In the log: the client didn't wait for the answer."""
 
@@ -106,16 +104,17 @@ async def _leave_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 async def _say(session: Session, order: Order) -> None:
     session.receive(order.opened)
-    for start in range(0, len(order.text), _SLICE_CHARS):
-        session.receive(wire.Text(id=ID, text=order.text[start : start + _SLICE_CHARS]))
-        await checkpoint()
+    session.receive(wire.Text(id=ID, text=order.text))
     session.receive(wire.End(id=ID))
+    # Until as much is cut as is cut ahead: then it is known, too, how much of it is stored.
+    while (utterance := session.utterance(ID)) is not None and utterance.is_reading:
+        await checkpoint()
 
 
 async def _relay(services: Services, session: Session, body: Streamed | Whole) -> Problem | None:
     """Until its end; what went wrong, if something did."""
     problem: Problem | None = None
-    tally = session.tally(ID)
+    utterance = session.utterance(ID)
     while True:
         match message := await session.next():
             case wire.Audio(pcm=pcm):
@@ -124,8 +123,8 @@ async def _relay(services: Services, session: Session, body: Streamed | Whole) -
                 session.blocked(False)
                 session.sent(message)
                 await checkpoint()
-            case wire.Started() if tally is not None:
-                await body.begin(message, tally)
+            case wire.Started() if utterance is not None:
+                await body.begin(message, utterance.tally)
             case wire.Error():
                 problem = problem_of(services, message)
             case wire.Done(samples=samples):

@@ -18,10 +18,23 @@ _PART_BYTES = 512 * 1024
 """Written and read in one go: each time a thread is asked."""
 
 
-def cache_word(found: int, segments: int) -> str:
+AUDIO_HEADERS = (
+    "x-sample-rate",
+    "x-audio-format",
+    "x-channels",
+    "x-engine",
+    "x-voice",
+    "x-cache",
+    "x-unspoken-chars",
+)
+"""Pages of listed origins may read them."""
+
+
+def cache_word(found: int, segments: int, *, whole: bool = True) -> str:
+    """`whole`: there are no more segments than those."""
     if not found:
         return "miss"
-    return "hit" if found >= segments else "partial"
+    return "hit" if whole and found >= segments else "partial"
 
 
 def _headers(started: wire.Started, tally: Tally, *, found: int) -> dict[str, str]:
@@ -31,7 +44,7 @@ def _headers(started: wire.Started, tally: Tally, *, found: int) -> dict[str, st
         "x-channels": "1",
         "x-engine": started.engine,
         "x-voice": started.voice,
-        "x-cache": cache_word(found, tally.segments),
+        "x-cache": cache_word(found, tally.segments, whole=tally.whole),
         "cache-control": "no-store",
     }
     if tally.unspoken_chars:
@@ -69,7 +82,7 @@ class Streamed:
         self._response = response
 
     async def begin(self, started: wire.Started, tally: Tally) -> None:
-        # All of the text has been cut by now, so what is stored of it is known.
+        # As much of the text has been cut by now as is cut ahead, so what is stored of that is known.
         headers = _headers(started, tally, found=tally.stored)
         await self._response.head({"content-type": "application/octet-stream", **headers})
 
