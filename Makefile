@@ -20,6 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(OLD_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
 
 ENGINES := kokoro,vits
+ENGINE_TESTS = $(wildcard $(foreach name,kokoro vits,tests/engines/test_$(name)*.py)) tests/engines/test_registry.py
 
 .PHONY: run check test test-engines test-engines-here format bench soak clean
 .DEFAULT_GOAL := run
@@ -45,7 +46,7 @@ test-engines: $(STAMPS)/programs
 	$(MAKE) --no-print-directory VENV=.venv-engines test-engines-here
 
 test-engines-here: $(STAMPS)/engines
-	$(BIN)/python -m pytest -q tests/engines $(TEST_ARGS)
+	$(BIN)/python -m pytest -q $(ENGINE_TESTS) $(TEST_ARGS)
 
 format: $(STAMPS)/test
 	$(BIN)/ruff format .
