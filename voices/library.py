@@ -10,7 +10,7 @@ from voices.errors import VoiceBroken, VoiceMissing
 from voices.folders import Folder, Folders
 from voices.objects import Objects
 from voices.reference import Reference
-from voices.voice import Voice, is_voice_id, voice_id_of
+from voices.voice import StoredClip, Voice, is_voice_id, voice_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Library:
     def clip(self, voice_id: str) -> Clip:
         """Raises VoiceMissing or VoiceBroken."""
         voice = self._existing(voice_id)
-        return self._folders.clip(voice, voice.clip)
+        return self._recording(voice, voice.clip)
 
     def reference(self, voice_id: str) -> Reference:
         """For an engine to clone from. Raises VoiceMissing or VoiceBroken."""
@@ -85,9 +85,9 @@ class Library:
         traits = voice.traits
         tone = None
         if voice.tone_clip is not None:
-            second = self._folders.clip(voice, voice.tone_clip)
+            second = self._recording(voice, voice.tone_clip)
             tone = Reference(second.samples(), second.sample_rate_hz, traits.tone_transcript, traits.language)
-        clip = self._folders.clip(voice, voice.clip)
+        clip = self._recording(voice, voice.clip)
         return Reference(clip.samples(), clip.sample_rate_hz, traits.transcript, traits.language, tone)
 
     # Changing ----------------------------------------------------------------------------------------------
@@ -142,6 +142,15 @@ class Library:
         if voice is None:
             raise VoiceMissing(voice_id)
         return voice
+
+    def _recording(self, voice: Voice, stored: StoredClip) -> Clip:
+        try:
+            return self._folders.clip(voice, stored)
+        except VoiceMissing:
+            # Another process has removed it.
+            with self._lock:
+                self._forget(voice.voice_id)
+            raise
 
     def _known_in(self, folder: Folder) -> _Known:
         known = self._known.get(folder.voice_id)

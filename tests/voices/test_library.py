@@ -158,6 +158,17 @@ def test_what_another_process_adds_and_removes_is_seen(library: Library, folder:
     assert library.voices() == []
 
 
+def test_a_voice_that_another_process_removed_is_forgotten_when_it_is_wanted(
+    library: Library, folder: Path
+) -> None:
+    made = add(library)
+    Library(Objects(folder)).remove(made.voice.voice_id)
+    assert library.find(made.voice.voice_id) is not None
+    with pytest.raises(VoiceMissing):
+        library.reference(made.voice.voice_id)
+    assert library.find(made.voice.voice_id) is None
+
+
 def damage_meta(folder: Path) -> None:
     (folder / "meta.json").write_text("{")
 
