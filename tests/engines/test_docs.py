@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from engines import registry
 from engines.contract import Request, Source
 from engines.guards import Guarded
+from engines.kokoro import KokoroSettings
+from engines.pocket import PocketOptions, PocketSettings
 from engines.tone_settings import FAULTS, ToneOptions, ToneSettings
+from engines.vits_voice import VitsSettings
 from tests.engines.speaking import speak
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8")
@@ -47,3 +51,13 @@ def test_every_setting_option_and_fault_of_tone_is_on_the_page() -> None:
 def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
     voices = registry.describe("hibari").info.voices
     assert all(f"`{voice.voice_id}`" in PAGE for voice in voices)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("vits", VitsSettings), ("kokoro", KokoroSettings), ("pocket", PocketSettings), ("pocket", PocketOptions)],
+)
+def test_every_setting_and_option_is_on_the_page(name: str, settings: Any) -> None:
+    section = PAGE.split(f"## {name}\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"[a-z_0-9]+", section))
+    assert {field.name for field in fields(settings)} <= named

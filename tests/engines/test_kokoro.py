@@ -1,6 +1,5 @@
 """Real Kokoro: the int8 network from packages, the voices from another."""
 
-import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.engines.speaking import finish, speak, step
 
 WHY = "the extra kokoro, its weights or its voices aren't installed here; make test-engines has them"
 pytest.importorskip("kokoro_onnx", reason=WHY)
-VOICES = Path(os.environ.get("KOKORO_VOICES", "/nowhere"))
+VOICES = Path(__file__).parents[2] / "build" / "kokoro-js" / "package" / "voices"
 if not VOICES.is_dir() or not kokoro_module._installed_parts():
     pytest.skip(WHY, allow_module_level=True)
 

@@ -10,7 +10,7 @@ from engines import registry
 from engines.contract import EngineUnavailable, Info
 from engines.tone import ToneEngine
 
-LIBRARIES = ["hibari", "onnxruntime", "scipy", "torch", "mlx"]
+LIBRARIES = ["hibari", "kokoro_onnx", "mlx", "onnxruntime", "pocket_tts", "scipy", "streaming_vits", "torch"]
 
 
 def test_the_first_engine_is_the_one_that_a_plain_install_speaks_with() -> None:
@@ -59,7 +59,7 @@ def test_an_engine_of_another_distribution_is_found_by_its_entry_point(
         return [theirs] if wanted.get("name", "flute") == "flute" else []
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
-    assert registry.names() == ["hibari", "tone", "flute"]
+    assert registry.names()[-2:] == ["tone", "flute"]
     assert registry.describe("flute").info.extra == "flute"
 
 

