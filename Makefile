@@ -14,7 +14,6 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 TEST_ARGS ?=
 
-CODE := protocol engines residency voices pcm_cache web_demo ws_server saystream tests bench examples
 OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(OLD_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
@@ -61,7 +60,7 @@ soak: $(STAMPS)/test
 	KILLS=100 $(BIN)/python -m pytest -q tests/pcm_cache/test_kill.py tests/voices/test_kill.py
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-engines dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Some systems ship Python without what `python -m venv` needs to put pip into it; their own pip can do it then.
 $(STAMPS)/venv:
