@@ -4,7 +4,7 @@ import logging
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from engines.contract import EngineError, Model
+from engines.contract import EngineError, Model, ModelLost
 from voices.reference import Clone, Reference
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,8 @@ class LivePrompts:
             return None
         try:
             return self._model.restore(data), len(data)
+        except ModelLost:
+            raise
         except Exception:
             log.exception("a stored prompt of %s can't be used and is computed again", clone.voice_id)
             return None
