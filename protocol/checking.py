@@ -13,6 +13,10 @@ from protocol.errors import BadMessage, ErrorCode, RefusedOpen
 from protocol.messages import ClientMessage, Format, Id, Ms, Open, SampleRate, ServerMessage, Tag
 
 MAX_OPTIONS_DEPTH: Final = 8
+MAX_OPTIONS_VALUES: Final = 1024
+"""In all."""
+_MAX_REASON_CHARS: Final = 200
+"""msgspec quotes a wrong value, however long; what is sent back doesn't."""
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _OFFERED: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {"format": get_args(Format), "sample_rate_hz": get_args(SampleRate)}
@@ -140,7 +144,7 @@ def _bad(
         )
     return BadMessage(
         code,
-        reason,
+        reason[:_MAX_REASON_CHARS],
         id=id_,
         type=str(cls.__struct_config__.tag),
         param=param,
@@ -172,8 +176,10 @@ def _without_bounds(hint: Any) -> Any:
 
 def _check_options(message: Open) -> None:
     """The engine judges its options; here only that they are plain, finite and not deep."""
-    for name, option in (message.options or {}).items():
-        fault = _option_fault(option)
+    options = message.options or {}
+    left = MAX_OPTIONS_VALUES - len(options)
+    for name, option in options.items():
+        fault, left = _option_fault(option, left)
         if fault is not None:
             raise BadMessage(
                 "invalid_option",
@@ -185,7 +191,8 @@ def _check_options(message: Open) -> None:
             )
 
 
-def _option_fault(option: object) -> str | None:
+def _option_fault(option: object, left: int) -> tuple[str | None, int]:
+    """What is wrong with it, and how many values there may still be after it."""
     level: list[object] = [option]
     for _ in range(MAX_OPTIONS_DEPTH):
         below: list[object] = []
@@ -195,19 +202,22 @@ def _option_fault(option: object) -> str | None:
                     pass
                 case int():
                     if not _INT_MIN <= value <= _INT_MAX:
-                        return "has a number of more than 64 bits"
+                        return "has a number of more than 64 bits", left
                 case float():
                     if not math.isfinite(value):
-                        return "isn't a finite number"
+                        return "isn't a finite number", left
                 case list():
                     below.extend(value)
                 case dict():
                     if not all(isinstance(key, str) for key in value):
-                        return "has a key that isn't text"
+                        return "has a key that isn't text", left
                     below.extend(value.values())
                 case _:
-                    return "is of a type that JSON doesn't know"
+                    return "is of a type that JSON doesn't know", left
+        left -= len(below)
+        if left < 0:
+            return "holds too much", left
         if not below:
-            return None
+            return None, left
         level = below
-    return "is nested too deep"
+    return "is nested too deep", left

@@ -80,7 +80,7 @@ class Played(_Message, frozen=True, tag="played"):
 
 
 class Ping(_Message, frozen=True, tag="ping"):
-    t: float | Int64 | str | UnsetType = UNSET
+    t: float | Int64 | Tag | UnsetType = UNSET
 
 
 ClientMessage = Open | Text | Flush | End | Cancel | CancelAll | Played | Ping

@@ -339,8 +339,8 @@ def _options(entry: Entry, asked: Mapping[str, Any] | None) -> Any:
     known = [field.name for field in fields(kind)]
     for name in asked or {}:
         if name not in known:
-            message = f"engine {entry.name} has no option {name!r}"
-            raise Refusal("invalid_option", message, param=f"options.{name}", value=known)
+            message = f"engine {entry.name} has no option {name[:64]!r}"
+            raise Refusal("invalid_option", message, param=f"options.{name[:64]}", value=known)
     try:
         return kind(**(asked or {}))
     except OptionError as error:

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import langcodes
 
+_MAX_CHARS = 64
 _MAX_DISTANCE = 5
 """langcodes' scale: regions of one language are at most 5 apart, Swiss German and German 8, strangers 10 and up."""
 
@@ -35,11 +36,14 @@ def language_tag(asked: str) -> str | None:
 
 
 def _tag(asked: str) -> str | None:
+    # No language is called that, and the table of names is in a library that some of it crashes.
+    if len(asked) > _MAX_CHARS or not asked.isprintable():
+        return None
     try:
         return str(langcodes.standardize_tag(asked))
     except (ValueError, AttributeError):
         pass
     try:
         return langcodes.find(asked).to_tag()
-    except (LookupError, ValueError):  # ValueError: its table of names stumbles over control characters
+    except (LookupError, ValueError):
         return None

@@ -27,7 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 MESSAGES_A_TURN = 16
-"""A flood from one client lets the others have the loop after so many messages."""
+BYTES_A_TURN = 4096
+"""A flood from one client lets the others have the loop after so many messages, or bytes."""
 LAST_WORDS_S = 2.0
 # Anyone may read why a socket was refused: nothing in the answer is secret, and a page has no other way to know.
 _READABLE_ANYWHERE = [(b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store")]
@@ -142,7 +143,7 @@ async def _read(  # noqa: PLR0917 - all that one connection has
     """Until the client is gone. Waits for the client alone, and for a look at the disk where it names a voice that
     isn't known here.
     """
-    taken = 0
+    taken_bytes = 0
     while True:
         event = await receive()
         if event["type"] == "websocket.disconnect":
@@ -154,18 +155,18 @@ async def _read(  # noqa: PLR0917 - all that one connection has
             await anyio.sleep(LAST_WORDS_S)
             return
         data = event.get("bytes")
+        data = event["text"] if data is None else data
         try:
-            message = codec.decode_client(
-                event["text"] if data is None else data, message_bytes=message_bytes
-            )
+            message = codec.decode_client(data, message_bytes=message_bytes)
         except BadMessage as error:
             session.receive_bad(error)
         else:
             if isinstance(message, Open):
                 await learn_voice(message.voice)
             session.receive(message)
-        taken += 1
-        if taken % MESSAGES_A_TURN == 0:
+        taken_bytes += len(data) + BYTES_A_TURN // MESSAGES_A_TURN
+        if taken_bytes >= BYTES_A_TURN:
+            taken_bytes = 0
             await checkpoint()
 
 

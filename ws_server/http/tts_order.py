@@ -59,13 +59,12 @@ def read_order(body: bytes, limits: Limits, *, lead_ms: float) -> Order:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        values = json.loads(body, parse_constant=_refuse_constant)
+        values = _mended(json.loads(body, parse_constant=_refuse_constant))
     except (ValueError, RecursionError):
-        raise Problem(400, "bad_message", "the body isn't JSON") from None
+        raise Problem(400, "bad_message", "the body isn't JSON, or is nested too deep") from None
     if not isinstance(values, dict):
         raise Problem(400, "bad_message", "the body isn't a JSON object")
-    mended: dict[str, Any] = _mended(values)
-    return mended
+    return values
 
 
 def _refuse_constant(name: str) -> Never:
