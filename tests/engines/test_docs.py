@@ -55,7 +55,12 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("vits", VitsSettings), ("kokoro", KokoroSettings), ("pocket", PocketSettings), ("pocket", PocketOptions)],
+    [
+        ("vits", VitsSettings),
+        ("kokoro", KokoroSettings),
+        ("pocket", PocketSettings),
+        ("pocket", PocketOptions),
+    ],
 )
 def test_every_setting_and_option_is_on_the_page(name: str, settings: Any) -> None:
     section = PAGE.split(f"## {name}\n")[1].split("\n## ")[0]
