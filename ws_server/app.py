@@ -16,6 +16,7 @@ from ws_server.http import drain, engines, health, openapi, tokens, voices
 from ws_server.http.errors import TABLE, Problem, respond
 from ws_server.http.page import page_routes
 from ws_server.http.tts import Tts
+from ws_server.http.tts_bodies import AUDIO_HEADERS
 from ws_server.lag import watch_lag
 from ws_server.plan import Refusal
 from ws_server.services import Services
@@ -73,6 +74,7 @@ def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
         allow_origins=list(settings.origins),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["authorization", "content-type"],
+        expose_headers=[*AUDIO_HEADERS, "retry-after"],
         max_age=600,
     )
     app = Starlette(

@@ -85,6 +85,7 @@ async def test_a_look_before_the_folder_has_been_scanned_finds_it_too(tmp_path: 
 
 
 async def test_the_order_of_use_outlives_the_process(tmp_path: Path) -> None:
+    """S22, fault 12"""
     clock = Clock()
     async with PcmCache(memory_bytes=MUCH, folder=tmp_path, disk_bytes=MUCH, now=clock) as cache:
         for number in (1, 2, 3):
@@ -121,6 +122,7 @@ async def test_a_file_is_touched_at_most_once_a_minute(tmp_path: Path) -> None:
 
 
 async def test_the_disk_is_bounded_and_so_is_the_memory(tmp_path: Path) -> None:
+    """S22"""
     size_bytes = clip().bytes
     async with PcmCache(memory_bytes=3 * size_bytes, folder=tmp_path, disk_bytes=20_000) as cache:
         for number in range(30):
@@ -136,6 +138,7 @@ async def test_the_disk_is_bounded_and_so_is_the_memory(tmp_path: Path) -> None:
 async def test_a_file_deleted_by_hand_is_a_miss_and_leaves_the_total_right(
     cache: PcmCache, tmp_path: Path
 ) -> None:
+    """C3, fault 12"""
     async with PcmCache(memory_bytes=0, folder=tmp_path, disk_bytes=MUCH) as cold:
         for number in (1, 2):
             cold.keep(take(number))
@@ -151,6 +154,7 @@ async def test_a_file_deleted_by_hand_is_a_miss_and_leaves_the_total_right(
 
 @pytest.mark.parametrize("damage", ["short", "changed", "swapped", "empty"])
 async def test_a_harmed_file_is_a_miss_never_a_wrong_clip(tmp_path: Path, damage: str) -> None:
+    """C3, fault 12"""
     async with PcmCache(memory_bytes=0, folder=tmp_path, disk_bytes=MUCH) as cache:
         for number in (1, 2):
             cache.keep(take(number, samples=800 * number))
@@ -204,6 +208,7 @@ async def test_two_processes_with_one_folder_find_what_the_other_has_stored(tmp_
 
 @pytest.mark.parametrize("level", [0.0, 4.0, float("nan")])
 async def test_what_is_not_sane_is_not_kept(cache: PcmCache, level: float) -> None:
+    """fault 11, fault 20"""
     cache.keep(take(1, level=level))
     await cache.settled()
     assert not cache.holds(digest(1))
@@ -232,6 +237,7 @@ class HangingFolder(Folder):
 async def test_with_a_full_disk_memory_goes_on_and_the_log_says_why_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """C3"""
     async with PcmCache(memory_bytes=MUCH, folder=tmp_path, disk_bytes=MUCH) as cache:
         cache._folder = FullFolder(tmp_path)
         for number in range(5):

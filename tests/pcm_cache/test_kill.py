@@ -31,6 +31,7 @@ def kill_in_the_middle(folder: Path, first: int, after_s: float) -> None:
 
 @pytest.mark.timeout(600)
 def test_every_entry_that_is_there_after_a_kill_is_whole_and_the_right_one(tmp_path: Path) -> None:
+    """C3, fault 12"""
     folder, chance = Folder(tmp_path), random.Random(5)
     halves = 0
     for round_number in range(KILLS):

@@ -25,7 +25,18 @@ REPLIES = replies.own()
 async def serving(*flags: str) -> AsyncIterator[str]:
     port = free_port()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "saystream", "serve", "--port", str(port), "--engine", "tone", *flags),
+        *(
+            sys.executable,
+            "-m",
+            "saystream",
+            "serve",
+            "--port",
+            str(port),
+            "--engine",
+            "tone",
+            "--no-cache",
+            *flags,
+        ),
         stdout=PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -48,6 +48,7 @@ REASONS: dict[tuple[type, str], tuple[Any, str]] = {
     (Facts, "max_chars"): (100, "shapes the cuts, and so the text, which is in the key"),
     (Facts, "max_sentences"): (3, "shapes the cuts, and so the text, which is in the key"),
     (Facts, "grows"): (True, "only whole segments are kept"),
+    (Facts, "footprint_bytes"): ({"": 1}, "what it takes, not what it makes"),
     (Facts, "languages"): ({"de": "de"}, "which there are; the request's own is in the key"),
     (Facts, "voices"): ((), "which there are; the one that speaks is in the key"),
     (Facts, "clones"): (frozenset({"audio"}), "what it can do; the voice's content is in the key"),
@@ -87,6 +88,7 @@ def changed(kind: type, name: str, value: Any) -> str:
 def test_every_field_of_what_an_engine_is_told_is_in_the_key_or_has_a_reason_not_to_be(
     kind: type, name: str
 ) -> None:
+    """C1, fault 9"""
     field = (kind, name)
     assert (field in SHAPES) != (field in REASONS), "a new field: is it part of the sound?"
     if field in SHAPES:

@@ -61,6 +61,7 @@ def harm(paths: list[Path]) -> None:
 async def test_what_is_said_again_is_the_same_to_the_last_bit(
     engine: dict[str, Any], form: dict[str, Any]
 ) -> None:
+    """S17"""
     async with caching(engines={"tone": engine}) as server, server.connect() as talk:
         first = await say(talk, ONE + TWO, "first", words=True, **form)
         await server.services.cache.settled()
@@ -102,6 +103,7 @@ async def test_hits_and_segments_that_are_made_keep_their_order_and_their_marks(
 
 
 async def test_hits_need_no_slot_and_no_engine() -> None:
+    """S7"""
     async with caching(max_streams=1, queue=0) as server, server.connect() as talk:
         await say(talk, ONE, "first")
         await server.services.cache.settled()
@@ -126,6 +128,7 @@ async def test_hits_load_no_engine(tmp_path: Path) -> None:
 
 
 async def test_what_was_said_before_a_restart_comes_from_the_disk(tmp_path: Path) -> None:
+    """S22"""
     async with caching(tmp_path) as server, server.connect() as talk:
         await say(talk, ONE + TWO, words=True)
         first = (sound(talk, "a"), announced(talk, "a"))
@@ -136,6 +139,7 @@ async def test_what_was_said_before_a_restart_comes_from_the_disk(tmp_path: Path
 
 
 async def test_a_harmed_file_is_made_again_in_its_place(tmp_path: Path) -> None:
+    """C3"""
     async with caching(tmp_path) as server, server.connect() as talk:
         await say(talk, ONE + TWO + THREE, words=True)
         first = (sound(talk, "a"), announced(talk, "a"))
@@ -166,6 +170,7 @@ async def test_without_cache_nothing_is_looked_up_and_nothing_is_kept() -> None:
     ids=lambda changed: next(iter(changed)),
 )
 async def test_another_voice_speed_seed_option_or_language_is_another_entry(changed: dict[str, Any]) -> None:
+    """C1, fault 9"""
     async with caching() as server, server.connect() as talk:
         await say(talk, ONE, "a")
         await server.services.cache.settled()
@@ -174,6 +179,7 @@ async def test_another_voice_speed_seed_option_or_language_is_another_entry(chan
 
 
 async def test_what_was_cancelled_is_not_kept_and_what_was_complete_before_it_is() -> None:
+    """S21, C4"""
     async with caching(engines={"tone": {"step_ms": 100}}) as server, server.connect() as talk:
         talk.say(Open(id="a", lead_ms=100), Text(id="a", text=ONE + TWO), End(id="a"))
         await talk.one(Audio, id="a")
@@ -186,6 +192,7 @@ async def test_what_was_cancelled_is_not_kept_and_what_was_complete_before_it_is
 
 @pytest.mark.parametrize("fault", ["nan", "nothing", "collapse", "raise", "raise_at_start", "runaway"])
 async def test_what_has_failed_is_not_kept(fault: str) -> None:
+    """S18, S21, C4, A10, fault 11"""
     async with caching() as server, server.connect() as talk:
         done = await say(talk, SENTENCE, "a", options={"fault": fault})
         assert done.reason == "failed"
@@ -194,6 +201,7 @@ async def test_what_has_failed_is_not_kept(fault: str) -> None:
 
 
 async def test_what_came_out_clamped_is_not_kept() -> None:
+    """S21"""
     async with caching() as server, server.connect() as talk:
         assert (await say(talk, SENTENCE, "a", options={"fault": "beyond"})).reason == "complete"
         await server.services.cache.settled()
@@ -240,3 +248,37 @@ async def test_a_hit_does_not_hide_that_the_next_segment_fails() -> None:
         talk.say(Open(id="b", seed=7, lead_ms=0, **fields), Text(id="b", text=ONE), End(id="b"))
         assert (await talk.done("b")).reason == "failed"
         assert talk.heard(Error, id="b")[0].code == "engine_failed"
+
+
+async def test_what_is_made_twice_is_the_same_so_that_the_cache_is_honest() -> None:
+    """S17: without a seed of the client's own the server derives one, whatever the connection."""
+    async with caching(engines={"tone": {"sampling": True}}) as server:
+        async with server.connect() as one:
+            await say(one, ONE + TWO, cache=False)
+        async with server.connect() as other:
+            await say(other, ONE + TWO, cache=False)
+        assert sound(one, "a") == sound(other, "a") != b""
+
+
+async def test_a_take_that_collapsed_and_was_taken_again_is_kept_as_it_was_heard() -> None:
+    """S18: the second take is a sound one, and the same each time."""
+    async with caching(engines={"tone": {"sampling": True}}) as server, server.connect() as talk:
+        fields: dict[str, Any] = {"seed": 7, "options": {"fault": "collapse", "only_seed": 7}}
+        assert (await say(talk, SENTENCE, "a", **fields)).reason == "complete"
+        await server.services.cache.settled()
+        again = await say(talk, SENTENCE, "b", **fields)
+        assert again.stats.cache_hits == 1
+        assert len(sound(talk, "a")) > 24000 * 2
+        assert sound(talk, "b") == sound(talk, "a")
+
+
+async def test_while_what_is_stored_is_played_no_slot_is_held_for_what_comes_after_it() -> None:
+    async with caching() as server, server.connect() as talk:
+        await say(talk, ONE * 8, "a")
+        await server.services.cache.settled()
+        talk.say(Open(id="b", lead_ms=500), Text(id="b", text=ONE * 8 + TWO), End(id="b"))
+        await talk.one(Audio, id="b")
+        assert server.services.dispatcher.in_flight == 0
+        talk.say(Cancel(id="b"))
+        await talk.done("b")
+        await server.until_nothing_is_left()

@@ -34,7 +34,7 @@ def process(*flags: str, port: int = 0) -> Iterator["Process"]:
     """With `tone`, on a free port; killed at the end if it is still there."""
     command = [*COMMAND, "--engine", "tone", "--engines", SLOW_TONE, "--no-page", "--max-streams", "50"]
     with subprocess.Popen(
-        [*command, "--port", str(port), *flags],
+        [*command, "--port", str(port), "--no-cache", *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -74,6 +74,7 @@ async def test_the_headers_say_what_it_is(path: str) -> None:
 
 @BOTH
 async def test_what_was_said_before_is_said_to_be(path: str, tmp_path: Any) -> None:
+    """fault 10"""
     async with running(cache=True, cache_dir=tmp_path) as server:
         first = await ask(server, path, text=ONE)
         await server.services.cache.settled()
@@ -115,6 +116,7 @@ REFUSED: list[tuple[dict[str, Any], int, str, str]] = [
 
 @BOTH
 async def test_what_cannot_be_served_says_which_field_and_why(path: str) -> None:
+    """S13, fault 17, fault 19"""
     async with running() as server:
         for body, *wanted in REFUSED:
             answer = await ask(server, path, **body)
@@ -171,6 +173,7 @@ def lengths(pcm: bytes) -> int:
 async def test_the_caps_of_a_generation_can_be_set(
     caps: dict[str, Any], segments: int | None, tmp_path: Any
 ) -> None:
+    """S15"""
     async with running(cache=True, cache_dir=tmp_path) as server:
         answer = await ask(server, text=ONE + TWO + THREE, **caps)
         assert answer.status_code == 200
@@ -180,6 +183,7 @@ async def test_the_caps_of_a_generation_can_be_set(
 
 
 async def test_without_a_cap_a_long_sentence_is_made_in_one_go(tmp_path: Any) -> None:
+    """S15"""
     sentence = "word " * 150 + "end."
     async with running(cache=True, cache_dir=tmp_path) as server:
         cache = server.services.cache
@@ -226,6 +230,7 @@ SLOW = {"tone": {"cost": 0.5, "step_ms": 100}}
 
 @BOTH
 async def test_a_full_server_says_when_to_come_again(path: str) -> None:
+    """S7, fault 6, fault 23"""
     async with running(engines=SLOW, max_streams=1, queue=0) as server, server.speak() as client:
         await client.receive()
         await client.send(Open(id="a", lead_ms=30_000), Text(id="a", text=ONE * 20), End(id="a"))
@@ -239,6 +244,7 @@ async def test_a_full_server_says_when_to_come_again(path: str) -> None:
 
 @BOTH
 async def test_a_hit_is_served_by_a_full_server(path: str, tmp_path: Any) -> None:
+    """S7"""
     async with running(engines=SLOW, max_streams=1, queue=0, cache=True, cache_dir=tmp_path) as server:
         assert (await ask(server, path, text=TWO)).status_code == 200
         await server.services.cache.settled()
@@ -264,6 +270,7 @@ async def nothing_left(server: Running) -> None:
 
 @BOTH
 async def test_a_client_that_leaves_stops_the_work(path: str) -> None:
+    """fault 1, fault 3"""
     async with running(engines=SLOW) as server:
         with anyio.move_on_after(0.5):
             await ask(server, path, text=ONE * 200)
@@ -310,6 +317,7 @@ async def test_a_reader_that_stops_holds_the_engine_and_not_the_memory() -> None
 async def test_an_engine_that_fails_before_the_first_sample_is_an_error(
     path: str, fault: str, status: int, code: str
 ) -> None:
+    """fault 20"""
     async with running(engines={"tone": {"faults": True}}) as server:
         answer = await ask(server, path, text=ONE, options={"fault": fault})
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
@@ -317,6 +325,7 @@ async def test_an_engine_that_fails_before_the_first_sample_is_an_error(
 
 
 async def test_a_failure_in_mid_stream_breaks_the_answer_off() -> None:
+    """fault 24"""
     async with running(engines={"tone": {"faults": True, "step_ms": 100, "cost": 0.3}}) as server:
         body = {"text": ONE, "options": {"fault": "raise", "at_step": 5}}
         async with server.http.stream("POST", "/v1/tts/stream", json=body) as answer:
@@ -327,12 +336,14 @@ async def test_a_failure_in_mid_stream_breaks_the_answer_off() -> None:
 
 
 async def test_a_failure_in_mid_file_is_an_error_and_no_file() -> None:
+    """fault 24"""
     async with running(engines={"tone": {"faults": True, "step_ms": 100}}) as server:
         answer = await ask(server, text=ONE, options={"fault": "raise", "at_step": 5})
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failed")
 
 
 async def test_what_takes_too_long_is_stopped_before_it_is_said() -> None:
+    """fault 7; fault 8: the limit is for the whole, each step is quick"""
     async with running(engines=SLOW, tts_s=0.3) as server:
         answer = await ask(server, text=ONE * 200)
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
@@ -371,3 +382,22 @@ async def test_a_long_text_waits_in_a_file_not_in_memory() -> None:
         assert rate_hz == 48000
         assert len(samples) * 4 == len(answer.content) - (len(answer.content) - len(samples) * 4)
         assert np.abs(samples[-48000:]).max() > 0.1
+
+
+async def test_a_page_of_a_listed_origin_may_read_the_headers() -> None:
+    async with running(origins=("https://app.example.com",)) as server:
+        origin = {"origin": "https://app.example.com"}
+        answer = await server.http.post("/v1/tts", json={"text": ONE}, headers=origin)
+        readable = answer.headers["access-control-expose-headers"].lower().split(", ")
+        sent = {name for name in answer.headers if name.startswith("x-")}
+        assert sent <= set(readable)
+
+
+async def test_health_counts_what_is_kept_and_found(tmp_path: Any) -> None:
+    async with running(cache=True, cache_dir=tmp_path) as server:
+        for _ in range(3):
+            await ask(server, text=ONE)
+            await server.services.cache.settled()
+        health = (await server.http.get("/health")).json()["cache"]
+        assert (health["entries"], health["hits"], health["misses"]) == (1, 2, 1)
+        assert health["bytes"] == sum(path.stat().st_size for path in tmp_path.rglob("*.clip"))
