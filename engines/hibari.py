@@ -55,6 +55,7 @@ _VOICES = (
 )
 
 
+@cache
 def _installed_version() -> str:
     try:
         return version("hibari-tts")

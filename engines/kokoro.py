@@ -43,6 +43,7 @@ Weights = Literal["int8", "fp32"]
 _HUB_FILES: dict[Weights, str] = {"int8": "onnx/model_quantized.onnx", "fp32": "onnx/model.onnx"}
 
 
+@cache
 def _installed_version() -> str:
     try:
         return version("kokoro-onnx")

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -40,6 +41,7 @@ jean juergen lola marius mary michael paul peter_yearsley rafael stuart_bell ver
 """Those that the library has ready for each of its languages."""
 
 
+@cache
 def _installed_version() -> str:
     try:
         return version("pocket-tts")

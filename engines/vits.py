@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Never
@@ -40,6 +41,7 @@ _NOISE_PER_ID = 2048
 """192 values a frame, 2 to 3 frames an id at the usual speed; the bank goes round beyond."""
 
 
+@cache
 def _installed_version() -> str:
     try:
         return version("streaming-vits")
