@@ -106,6 +106,9 @@ class Facts:
     sampling: bool = False
     """Another seed gives another delivery, so a take that went wrong is worth a second one."""
     exact_words: bool = False
+    footprint_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What a loaded model takes of its device's memory at the most, by the clone mode in use; "": none. Empty: not
+    known."""
     languages: Mapping[str, str] | None = None
     """Where the checkpoint decides, not the engine, and so are the next two; None: what Info says."""
     voices: tuple[BuiltinVoice, ...] | None = None

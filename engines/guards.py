@@ -122,6 +122,11 @@ class Guarded(Generic[P, S]):
         stream.words.clear()
         self._model.close(stream.inner)
 
+    def peak_bytes(self) -> int | None:
+        """What it has taken of memory at the most; None: it can't tell."""
+        own = getattr(self._model, "peak_bytes", None)
+        return None if own is None else int(own())
+
     def unload(self) -> None:
         self._model.unload()
 

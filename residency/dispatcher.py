@@ -15,7 +15,10 @@ from anyio.to_thread import run_sync
 from engines.contract import Facts, Request
 from residency.errors import UnknownUnit
 from residency.estimates import UNKNOWN_COST
+from residency.footprints import Footprints
 from residency.listener import Listener, ListenerHandler, ListenerSpec
+from residency.memory import Memory
+from residency.planner import Policy
 from residency.pool import Pool
 from residency.rules import Rules
 from residency.units import Unit, UnitStatus
@@ -40,15 +43,34 @@ class Dispatcher:
         self._rules = rules or Rules()
         self._units = {unit.name: unit for unit in units}
         self._pools: dict[str, Pool] = {}
-        for device in dict.fromkeys(unit.device for unit in self._units.values()):
-            members = {name: unit for name, unit in self._units.items() if unit.device == device}
-            self._pools[device] = Pool(device, members, rules=self._rules, now=now)
+        self._footprints = Footprints(self._rules.footprints_file)
+        for name in dict.fromkeys(map(_pool_name, self._units.values())):
+            members = {unit.name: unit for unit in self._units.values() if _pool_name(unit) == name}
+            device = next(iter(members.values())).device
+            self._pools[name] = Pool(
+                name,
+                members,
+                rules=self._rules,
+                now=now,
+                lanes=self._rules.engine_threads if name == "cpu" else 1,
+                governed=self._rules.memory_of(device).limited,
+                footprints=self._footprints,
+            )
+        self._memories = {device: self._memory_of(device, now) for device in self._devices()}
         self._exit = AsyncExitStack()
+
+    def _devices(self) -> list[str]:
+        return list(dict.fromkeys(unit.device for unit in self._units.values()))
+
+    def _memory_of(self, device: str, now: Callable[[], float]) -> Memory:
+        pools = {name: self._pool(name) for name, unit in self._units.items() if unit.device == device}
+        return Memory(device, pools, self._rules.policies, self._rules.memory_of(device), now=now)
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         for pool in self._pools.values():
-            pool.start(loop)
+            pool.start(loop, self._replan)
+        self._replan()
         ticking = await self._exit.enter_async_context(anyio.create_task_group())
         ticking.start_soon(self._tick)
         self._exit.callback(ticking.cancel_scope.cancel)
@@ -66,7 +88,7 @@ class Dispatcher:
             with anyio.CancelScope(shield=True):
                 for pool in self._pools.values():
                     if not await run_sync(pool.stop, STOP_S):
-                        log.error("a lane of %s is still in a step and is left behind", pool.device)
+                        log.error("a lane of %s is still in a step and is left behind", pool.name)
 
     async def _tick(self) -> None:
         while True:
@@ -77,12 +99,41 @@ class Dispatcher:
         """Deadlines, the queue's wait, slots of those who have run dry. Runs by itself."""
         for pool in self._pools.values():
             pool.tick()
+        self._replan()
+
+    # What is in memory
+
+    def _replan(self) -> None:
+        for memory in self._memories.values():
+            memory.replan()
 
     async def loaded(self, unit: str) -> None:
         """Load it on every lane of its device, and wait until that is done. Raises EngineUnavailable,
         EngineStalled.
         """
         await self._pool(unit).loaded(unit)
+
+    async def unloaded(self, unit: str) -> None:
+        """Unload it when no work is on it any more, and wait until that is done. It is loaded again when somebody
+        wants it.
+        """
+        self.unload(unit)
+        await self._pool(unit).unloaded(unit)
+
+    def unload(self, unit: str) -> None:
+        """The same, without the wait."""
+        self._memory(unit).dismiss(unit)
+
+    def set_policy(self, unit: str, policy: Policy) -> None:
+        memory = self._memory(unit)
+        memory.policies[unit] = policy
+        memory.replan()
+
+    def policy(self, unit: str) -> Policy:
+        return self._memory(unit).policy(unit)
+
+    def _memory(self, unit: str) -> Memory:
+        return self._memories[self._unit(unit).device]
 
     # Listeners
 
@@ -176,7 +227,7 @@ class Dispatcher:
         return self._unit(unit).facts
 
     def status(self, unit: str) -> UnitStatus:
-        return self._pool(unit).status(unit)
+        return self._pool(unit).status(unit, self.policy(unit))
 
     def statuses(self) -> list[UnitStatus]:
         return [self.status(name) for name in self._units]
@@ -191,4 +242,9 @@ class Dispatcher:
             raise UnknownUnit(name) from None
 
     def _pool(self, unit: str) -> Pool:
-        return self._pools[self._unit(unit).device]
+        return self._pools[_pool_name(self._unit(unit))]
+
+
+def _pool_name(unit: Unit) -> str:
+    """A hosted unit has a lane of its own, which waits on its pipe."""
+    return f"{unit.device}-{unit.name}" if unit.hosted else unit.device

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from engines.contract import Chunk, EngineError
+from engines.contract import Chunk, EngineError, ModelLost
+from residency.giving_back import give_back, resident_bytes
 from residency.probe import Observed, probe
 from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
-from residency.work import Closing, Load, Outcome, Step, Turn, Work
+from residency.work import Closing, Load, Outcome, Step, Turn, Unload, Work
 from voices.errors import VoicesError
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,11 @@ class Foreman(Protocol):
     def finish_load(
         self, number: int, unit: str, error: Exception | None, observed: Sequence[Observed], load_s: float
     ) -> None: ...
+
+    def finish_unload(self, number: int, unit: str) -> None: ...
+
+    def measured(self, unit: str, peak_bytes: int) -> None:
+        """What a model has taken of memory at the most so far."""
 
     def lane_ended(self, number: int) -> None: ...
 
@@ -74,6 +80,10 @@ class Lane:
                         self._step(step)
                     case Load(unit=unit):
                         self._load(unit)
+                    case Unload(unit=unit):
+                        self._unload_one(unit)
+                        give_back()
+                        self._foreman.finish_unload(self.number, unit)
         finally:
             self._unload()
             self._foreman.lane_ended(self.number)
@@ -99,6 +109,8 @@ class Lane:
         if turns:
             results = self._advance(model, [turn.job.stream for turn in turns])
             outcomes += [Outcome(turn, result) for turn, result in zip(turns, results, strict=True)]
+        if any(isinstance(outcome.result, ModelLost) for outcome in outcomes):
+            self._unload_one(step.unit)
         self._foreman.finish_step(self.number, outcomes, started_s, self._now())
 
     def _prompt(self, unit: str, turn: Turn) -> Any:
@@ -132,40 +144,72 @@ class Lane:
     def _close(self, closings: Sequence[Closing]) -> None:
         for closing in closings:
             self._open.pop(id(closing.stream), None)
+            model = self._models.get(closing.unit)
+            if model is None:
+                continue
             try:
-                self._models[closing.unit].close(closing.stream)
+                model.close(closing.stream)
+            except ModelLost as error:
+                # The next step brings it to light.
+                log.warning("%s: %s", closing.unit, error)
             except Exception:
                 log.exception("a stream of %s couldn't be closed", closing.unit)
 
     def _load(self, name: str) -> None:
         unit = self._units[name]
-        started_s = self._now()
-        model: AnyModel | None = None
+        started_s, before_bytes = self._now(), resident_bytes()
         observed: list[Observed] = []
         failure: Exception | None = None
         try:
             model = unit.load()
-            observed = probe(model, unit.probes, unit.facts, self._now)
             self._models[name] = model
             self._prompts[name] = LivePrompts(unit.prompts, model, max_bytes=self._live_prompt_bytes)
+            observed = probe(model, unit.probes, unit.facts, self._now)
         except Exception as error:
             log.exception("%s couldn't be loaded", name)
-            failure = error
-            if model is not None:
-                self._unload_one(name, model)
-        self._foreman.finish_load(self.number, name, failure, observed, self._now() - started_s)
+            failure = _without_frames(error)
+            self._unload_one(name)
+        load_s = self._now() - started_s
+        give_back()
+        if failure is None:
+            self._measure(name, resident_bytes() - before_bytes)
+        self._foreman.finish_load(self.number, name, failure, observed, load_s)
+
+    def _measure(self, name: str, grown_bytes: int | None = None) -> None:
+        own = getattr(self._models[name], "peak_bytes", None)
+        try:
+            told = None if own is None else own()
+        except EngineError:
+            return
+        peak_bytes = grown_bytes if told is None else told
+        if peak_bytes is not None and peak_bytes > 0:
+            self._foreman.measured(name, peak_bytes)
 
     def _unload(self) -> None:
         self._close(list(self._open.values()))
         while self._models:
-            self._unload_one(*self._models.popitem())
+            self._unload_one(next(iter(self._models)))
 
-    def _unload_one(self, name: str, model: AnyModel) -> None:
+    def _unload_one(self, name: str) -> None:
         self._prompts.pop(name, None)
+        for key in [key for key, closing in self._open.items() if closing.unit == name]:
+            del self._open[key]
+        if name not in self._models:
+            return
+        self._measure(name)
         try:
-            model.unload()
+            self._models.pop(name).unload()
         except Exception:
             log.exception("%s couldn't be unloaded", name)
+
+
+def _without_frames(error: Exception) -> Exception:
+    """It is kept for a while; what was half loaded mustn't be."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 def _as_known_error(error: Exception) -> Exception:

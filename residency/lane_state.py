@@ -1,13 +1,17 @@
 """What is known of one lane outside its thread."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from math import inf
+from typing import TypeVar
 
 from residency.listener import Job
 from residency.scheduler import Room
 from residency.units import Unit
-from residency.work import Closing, Step
+from residency.work import Closing, Load, Step, Unload
+
+Task = Step | Load | Unload
+T = TypeVar("T", bound=Task)
 
 
 class LaneState:
@@ -17,28 +21,48 @@ class LaneState:
         self._open: Counter[str] = Counter()
         self._closings: list[Closing] = []
         self.loaded: set[str] = set()
-        self.loading: str | None = None
-        self.step: Step | None = None
+        self.task: Task | None = None
         self.started_s = 0.0
         self.deadline_s = inf
-        """Of the step or load in progress."""
+        """Of the task in progress."""
         self.stalled = False
 
     @property
     def busy(self) -> bool:
-        return self.step is not None or self.loading is not None
+        return self.task is not None
+
+    @property
+    def step(self) -> Step | None:
+        return self.task if isinstance(self.task, Step) else None
+
+    @property
+    def loading(self) -> str | None:
+        return self.task.unit if isinstance(self.task, Load) else None
+
+    @property
+    def unloading(self) -> str | None:
+        return self.task.unit if isinstance(self.task, Unload) else None
 
     @property
     def open_streams(self) -> int:
         """Those that are to be closed before the next step included."""
         return sum(self._open.values()) + len(self._closings)
 
-    def rooms(self) -> dict[str, Room]:
+    def open_of(self, unit: str) -> int:
+        return self._open[unit]
+
+    def rooms(self, leaving: Container[str] = ()) -> dict[str, Room]:
         rooms = {}
         for name in self.loaded:
             facts = self._units[name].facts
-            rooms[name] = Room(facts.max_open - self._open[name], facts.max_batch)
+            rooms[name] = Room(facts.max_open - self._open[name], facts.max_batch, name in leaving)
         return rooms
+
+    def forget(self, unit: str) -> None:
+        """Its model is gone, and every stream with it."""
+        self.loaded.discard(unit)
+        self._open.pop(unit, None)
+        self._closings = [closing for closing in self._closings if closing.unit != unit]
 
     def opening(self, unit: str) -> None:
         self._open[unit] += 1
@@ -55,8 +79,13 @@ class LaneState:
         self._closings.clear()
         return closings
 
+    def begin(self, task: T, now_s: float, within_s: float) -> T:
+        self.task = task
+        self.started_s = now_s
+        self.deadline_s = now_s + within_s
+        return task
+
     def finish(self) -> None:
-        self.step = None
-        self.loading = None
+        self.task = None
         self.deadline_s = inf
         self.stalled = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, Protocol
 
-from engines.contract import Request, Samples, Word
+from engines.contract import ModelLost, ModelStalled, Request, Samples, Word
 from residency.clock import Gap, PlayoutClock
 from residency.scheduler import Entry
 from voices.reference import Clone
@@ -73,6 +73,12 @@ class Job:
     steps: int = 0
     stream: Any = None
     """The model's own; only the lane touches it."""
+    lost: bool = False
+    """Its model was lost when it was to be begun."""
+
+    def may_try_again(self, error: ModelLost) -> bool:
+        """Once, if nothing of it has been heard; not after a long wait in vain."""
+        return not self.steps and not self.lost and not isinstance(error, ModelStalled)
 
 
 class Listener:

@@ -41,6 +41,10 @@ class MemoryRules:
     idle_s: float = 900.0
     """So long after its last work an unpinned one goes."""
 
+    @property
+    def limited(self) -> bool:
+        return self.capacity_bytes < inf
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
@@ -124,20 +128,16 @@ class _Planning:
 
     @property
     def _capacity(self) -> float:
-        return self.rules.capacity_bytes if self._by_size else (1 if self._limited else inf)
-
-    @property
-    def _limited(self) -> bool:
-        return self.rules.capacity_bytes < inf
+        return self.rules.capacity_bytes if self._by_size else (1 if self.rules.limited else inf)
 
     @property
     def _by_size(self) -> bool:
-        return self._limited and self.rules.coload
+        return self.rules.limited and self.rules.coload
 
     def _size(self, tenant: Tenant) -> float:
         if self._by_size:
             return tenant.size_bytes or self.rules.capacity_bytes
-        return 1 if self._limited else 0
+        return 1 if self.rules.limited else 0
 
     def _goes_by_itself(self, tenant: Tenant) -> bool:
         if tenant.state != "ready":

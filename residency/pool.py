@@ -3,16 +3,22 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
-from engines.contract import Request
+from engines.contract import EngineUnavailable, Request
 from residency.errors import EngineStalled
+from residency.footprints import Footprints
 from residency.lane import Lane
+from residency.learning import learn_from_probe
 from residency.listener import Listener, ListenerHandler, ListenerSpec
+from residency.loads import Loads
+from residency.notices import Event
+from residency.planner import Policy, Tenant
 from residency.probe import Observed
-from residency.roster import Event, Roster
+from residency.roster import Roster
 from residency.rules import Rules
+from residency.tenancy import at_work, tenant_of
 from residency.units import Unit, UnitStatus
 from residency.work import Outcome, Rest, Work
 
@@ -21,36 +27,47 @@ class Pool:
     """Critical sections are short: a pick at the longest. Handlers are called outside the lock, on the loop."""
 
     def __init__(
-        self, device: str, units: Mapping[str, Unit], *, rules: Rules, now: Callable[[], float]
+        self,
+        name: str,
+        units: Mapping[str, Unit],
+        *,
+        rules: Rules,
+        now: Callable[[], float],
+        lanes: int,
+        governed: bool,
+        footprints: Footprints,
     ) -> None:
-        self.device = device
+        """`governed`: see Roster."""
+        self.name = name
         self.units = units
         self._rules = rules
-        count = rules.engine_threads if device == "cpu" else 1
-        self.capacity = rules.max_load * count
+        self.capacity = rules.max_load * lanes
         self._now = now
-        self._roster = Roster(units, lanes=count, rules=rules)
+        self._footprints = footprints
+        self._roster = Roster(units, lanes=lanes, rules=rules, governed=governed)
         self._changed = threading.Condition(threading.Lock())
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_stale: Callable[[], None] = _nothing
         self._posted = False
         self._undelivered: deque[Event] = deque()
-        self._load_s: dict[str, float] = {}
         self._load_ended = asyncio.Event()
         self._lanes = [
             Lane(
                 number,
                 self,
                 units,
-                name=f"lane-{device}-{number}",
+                name=f"lane-{name}-{number}",
                 now=now,
                 live_prompt_bytes=rules.live_prompt_bytes,
             )
-            for number in range(count)
+            for number in range(lanes)
         ]
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, on_stale: Callable[[], None]) -> None:
+        """`on_stale` is called on the loop when what is in memory has to be planned again."""
         self._loop = loop
+        self._on_stale = on_stale
         for lane in self._lanes:
             lane.start()
 
@@ -105,29 +122,65 @@ class Pool:
             self._roster.tick(self._now())
             self._settle()
 
+    # What is in memory
+
+    def ask_for(self, unit: str) -> None:
+        """Have it loaded on every lane."""
+        with self._changed:
+            self._roster.loads.ask_for(unit, self._now())
+            self._settle()
+
     async def loaded(self, unit: str) -> None:
         """Until every lane has it; raises what kept it from being loaded. Cancelling leaves the load going on."""
+        self.ask_for(unit)
+        await self._until(lambda loads: loads.settled(unit))
         with self._changed:
-            self._roster.loads.ask_for(unit)
-            self._settle()
-        while True:
-            ended = self._load_ended
-            with self._changed:
-                if self._roster.loads.settled(unit):
-                    failure = self._roster.loads.failure(unit)
-                    break
-            await ended.wait()
+            failure = self._roster.loads.failure(unit)
         if failure is not None:
             raise failure
         if self.wedged:
             raise EngineStalled(unit, self._rules.load_s)
+
+    async def unloaded(self, unit: str) -> None:
+        """Until no lane has it."""
+        await self._until(lambda loads: not loads.here(unit))
+
+    async def _until(self, reached: Callable[[Loads], bool]) -> None:
+        while True:
+            ended = self._load_ended
+            with self._changed:
+                if reached(self._roster.loads):
+                    return
+            await ended.wait()
+
+    def tenant(self, unit: str, policy: Policy, *, swap_s: float) -> Tenant:
+        with self._changed:
+            return tenant_of(
+                unit,
+                policy,
+                self._footprints.of(self.units[unit]) * len(self._lanes),
+                loads=self._roster.loads,
+                lanes=self._roster.lanes,
+                listeners=at_work(self._roster.listeners.values(), self._roster.admission, unit),
+                now_s=self._now(),
+                swap_s=swap_s,
+            )
+
+    def direct(
+        self, *, load: Iterable[str], leave: Iterable[str], refused: Mapping[str, EngineUnavailable]
+    ) -> None:
+        with self._changed:
+            self._roster.direct(load=load, leave=leave, refused=refused, now_s=self._now())
+            self._settle()
+            if refused:
+                self._post_load_ended()
 
     # Questions
 
     @property
     def load(self) -> float:
         with self._changed:
-            return self._roster.load
+            return min(1.0, self._roster.admission.load / len(self._lanes))
 
     @property
     def in_flight(self) -> int:
@@ -139,7 +192,7 @@ class Pool:
 
     @property
     def wedged(self) -> bool:
-        return self._roster.wedged
+        return any(lane.stalled for lane in self._roster.lanes)
 
     @property
     def open_streams(self) -> int:
@@ -147,7 +200,7 @@ class Pool:
 
     @property
     def open_listeners(self) -> int:
-        return self._roster.open_listeners
+        return len(self._roster.listeners)
 
     def max_streams(self, unit: str) -> float:
         with self._changed:
@@ -169,20 +222,22 @@ class Pool:
         with self._changed:
             return self._roster.estimates[unit].speech_s(chars)
 
-    def status(self, name: str) -> UnitStatus:
+    def status(self, name: str, policy: Policy) -> UnitStatus:
         with self._changed:
             roster, estimates = self._roster, self._roster.estimates[name]
             failure = roster.loads.failure(name)
             return UnitStatus(
                 name=name,
-                device=self.device,
+                device=self.units[name].device,
                 state=roster.loads.state(name),
                 facts=self.units[name].facts,
                 in_flight=roster.admission.in_flight_of(name),
                 cost=estimates.cost() if estimates.known else None,
                 realtime=roster.realtime(name),
+                policy=policy,
+                footprint_bytes=self._footprints.of(self.units[name]),
                 last_error=None if failure is None else str(failure),
-                load_s=self._load_s.get(name),
+                load_s=roster.loads.load_s.get(name),
             )
 
     # A lane's side
@@ -208,12 +263,19 @@ class Pool:
         self, number: int, unit: str, error: Exception | None, observed: Sequence[Observed], load_s: float
     ) -> None:
         with self._changed:
-            self._roster.learn(unit, observed)
-            self._roster.finish_load(number, unit, error, self._now())
-            if error is None:
-                self._load_s[unit] = load_s
+            learn_from_probe(self._roster.estimates[unit], observed)
+            self._roster.finish_load(number, unit, error, self._now(), load_s=load_s)
             self._settle()
             self._post_load_ended()
+
+    def finish_unload(self, number: int, unit: str) -> None:
+        with self._changed:
+            self._roster.finish_unload(number, unit, self._now())
+            self._settle()
+            self._post_load_ended()
+
+    def measured(self, unit: str, peak_bytes: int) -> None:
+        self._footprints.measured(self.units[unit], peak_bytes)
 
     def lane_ended(self, number: int) -> None:
         with self._changed:
@@ -230,7 +292,11 @@ class Pool:
 
     def _post(self) -> None:
         """One wake-up for all results that wait. The lock is held."""
-        if self._roster.has_events and not self._posted and self._loop is not None and not self._stopping:
+        loads = self._roster.loads
+        if loads.stale and self._loop is not None and not self._stopping:
+            loads.stale = False
+            self._loop.call_soon_threadsafe(self._on_stale)
+        if self._roster.notices and not self._posted and self._loop is not None and not self._stopping:
             self._posted = True
             self._loop.call_soon_threadsafe(self._deliver)
 
@@ -245,7 +311,7 @@ class Pool:
     def _deliver(self) -> None:
         with self._changed:
             self._posted = False
-            self._undelivered.extend(self._roster.take_events())
+            self._undelivered.extend(self._roster.notices.take())
         try:
             while self._undelivered:
                 listener, call = self._undelivered.popleft()
@@ -255,3 +321,7 @@ class Pool:
             # A handler that raises doesn't keep the others' audio back.
             if self._undelivered and self._loop is not None:
                 self._loop.call_soon(self._deliver)
+
+
+def _nothing() -> None:
+    pass

@@ -1,35 +1,38 @@
 """Who listens on a device, what is to be made for whom, and which lane makes it now.
 
 Pure: no thread, lock or clock. Whoever calls it holds one lock around every call, and afterwards wakes the lanes
-and delivers `take_events` on the loop.
+and delivers its `notices` on the loop.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 
-from engines.contract import Chunk, Request
+from engines.contract import Chunk, EngineUnavailable, ModelLost, Request
 from residency.admission import Admission
 from residency.errors import Busy, EngineStalled
 from residency.estimates import Estimates
 from residency.lane_state import LaneState
-from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming, WaitReason
+from residency.learning import learn_from_step
+from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming
 from residency.loads import Loads
 from residency.need import claim_of, paused_full, spare
-from residency.notices import is_news
-from residency.probe import Observed
+from residency.notices import Notices
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
 from residency.units import Unit
-from residency.work import Load, Outcome, Rest, Step, Turn, Work
-
-Event = tuple[Listener, Callable[[], None]]
+from residency.work import Load, Outcome, Rest, Step, Turn, Unload, Work
 
 SHORT_CHARS = 40
 """A first piece of a sentence."""
+REFUSED_S = 1.0
+"""What is pinned may be unpinned: then who was kept out by it is let in."""
 
 
 class Roster:
-    def __init__(self, units: Mapping[str, Unit], *, lanes: int, rules: Rules) -> None:
+    """`governed`: a planner decides what is loaded; else whatever is asked for is."""
+
+    def __init__(
+        self, units: Mapping[str, Unit], *, lanes: int, rules: Rules, governed: bool = False
+    ) -> None:
         self._units = units
         self._rules = rules
         self._capacity = rules.max_load * lanes
@@ -42,25 +45,15 @@ class Roster:
             max_queue=rules.max_queue,
             queue_wait_s=rules.queue_wait_s,
         )
-        self._listeners: dict[int, Listener] = {}
+        self.listeners: dict[int, Listener] = {}
         self._ready: dict[int, Entry] = {}
-        self.loads = Loads(self.lanes, (name for name in rules.preload if name in units))
-        self._events: list[Event] = []
+        preload = (name for name in rules.preload if name in units)
+        self.loads = Loads(self.lanes, preload, governed=governed)
+        self.notices = Notices()
+        """For the loop: taken and delivered by the caller."""
         self._keys = self._orders = 0
 
     # Questions
-
-    @property
-    def load(self) -> float:
-        return min(1.0, self.admission.load / len(self.lanes))
-
-    @property
-    def wedged(self) -> bool:
-        return any(lane.stalled for lane in self.lanes)
-
-    @property
-    def open_listeners(self) -> int:
-        return len(self._listeners)
 
     def max_streams(self, unit: str) -> float:
         if self._rules.max_streams is not None:
@@ -73,14 +66,6 @@ class Roster:
         return estimates.cost() < 1 and (
             facts.step_s is not None or estimates.step_s(SHORT_CHARS) <= self._rules.max_step_s
         )
-
-    @property
-    def has_events(self) -> bool:
-        return bool(self._events)
-
-    def take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
 
     # The loop's side
 
@@ -95,7 +80,7 @@ class Roster:
     ) -> Listener:
         self._keys += 1
         listener = Listener(spec, handler, key=self._keys, owner=owner, now_s=now_s)
-        self._listeners[listener.key] = listener
+        self.listeners[listener.key] = listener
         if replaces is not None and not replaces.closed:
             listener.made_any = replaces.made_any
             listener.entry.order = replaces.entry.order
@@ -137,9 +122,9 @@ class Roster:
         """What time alone brings about; call it a few times a second."""
         self._watch(now_s)
         for key in self.admission.expired(now_s):
-            self._refuse(self._listeners[key], self._busy("no slot became free in time"), now_s)
+            self._refuse(self.listeners[key], self._busy("no slot became free in time"), now_s)
         for key in self.admission.holders():
-            self._release_if_spare(self._listeners[key], now_s)
+            self._release_if_spare(self.listeners[key], now_s)
         self._admit(now_s)
         self._give_notices(now_s)
 
@@ -148,46 +133,65 @@ class Roster:
     def next_work(self, number: int, now_s: float) -> Work:
         lane = self.lanes[number]
         closings = lane.take_closings()
+        if (unit := self.loads.leaver(lane)) is not None:
+            return Work(closings, lane.begin(Unload(unit), now_s, self._rules.stall_s))
         if (unit := self.loads.due(lane, now_s, idle=False)) is not None:
-            return Work(closings, self._begin_load(lane, unit, now_s))
+            return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
         picked = pick(
-            self._ready.values(), now_s=now_s, lane=number, rooms=lane.rooms(), lanes=len(self.lanes)
+            self._ready.values(),
+            now_s=now_s,
+            lane=number,
+            rooms=lane.rooms(self.loads.leaving),
+            lanes=len(self.lanes),
         )
         if picked.entries:
             return Work(closings, self._begin_step(lane, picked.entries, now_s))
         if (unit := self.loads.due(lane, now_s, idle=True)) is not None:
-            return Work(closings, self._begin_load(lane, unit, now_s))
+            return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
         return Work(closings, Rest(now_s if closings else picked.wake_s))
 
     def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
         lane = self.lanes[number]
         assert lane.step is not None  # noqa: S101 - a lane finishes what it was given
+        unit = lane.step.unit
         timing = StepTiming(started_s, ended_s, (ended_s - started_s) / max(len(outcomes), 1))
         if not lane.stalled:
-            self._observe_step(lane.step.unit, outcomes, timing)
+            rate_hz = self._units[unit].facts.sample_rate_hz
+            learn_from_step(self.estimates[unit], outcomes, timing, rate_hz)
         lane.finish()
+        self.loads.used_s[unit] = ended_s
+        lost = next((one.result for one in outcomes if isinstance(one.result, ModelLost)), None)
+        if lost is not None:
+            self._lose(lane, unit, lost, ended_s)
         for outcome in outcomes:
             self._finish_turn(lane, outcome, timing)
 
-    def finish_load(self, number: int, unit: str, error: Exception | None, now_s: float) -> None:
+    def finish_load(
+        self, number: int, unit: str, error: Exception | None, now_s: float, *, load_s: float = 0.0
+    ) -> None:
         lane = self.lanes[number]
         lane.finish()
-        self.loads.finish(lane, unit, error, now_s)
-        failure = self.loads.refusal(unit, now_s)
-        if failure is not None:
-            for listener in list(self._listeners.values()):
-                if listener.spec.unit == unit and listener.jobs:
-                    self._refuse(listener, failure, now_s)
+        self.loads.finish(lane, unit, error, now_s, load_s=load_s)
+        self._refuse_all(unit, now_s)
 
-    def learn(self, unit: str, observed: Sequence[Observed]) -> None:
-        for step in observed:
-            self.estimates[unit].observe_step(
-                chars=step.chars,
-                first=step.first,
-                step_s=step.step_s,
-                speech_s=step.audio_s,
-                batch=step.batch,
-            )
+    def finish_unload(self, number: int, unit: str, now_s: float) -> None:
+        lane = self.lanes[number]
+        lane.finish()
+        self.loads.finish_unload(lane, unit, now_s)
+
+    def direct(
+        self,
+        *,
+        load: Iterable[str],
+        leave: Iterable[str],
+        refused: Mapping[str, EngineUnavailable],
+        now_s: float,
+    ) -> None:
+        """What the planner of the device's memory has decided."""
+        self.loads.direct(load=load, leave=leave)
+        for unit, error in refused.items():
+            self.loads.fail(unit, error, now_s + REFUSED_S)
+            self._refuse_all(unit, now_s)
 
     def lose_lane(self, number: int, now_s: float) -> None:
         """Its thread has ended."""
@@ -236,8 +240,8 @@ class Roster:
 
     def _admit(self, now_s: float) -> None:
         for key in self.admission.admit(now_s):
-            self._granted(self._listeners[key], now_s)
-            self._refresh(self._listeners[key], now_s)
+            self._granted(self.listeners[key], now_s)
+            self._refresh(self.listeners[key], now_s)
 
     # Listeners
 
@@ -259,7 +263,7 @@ class Roster:
         self._ready[key] = entry
         self.loads.waits(entry.unit, +1, now_s)
         if self.loads.state(entry.unit) != "ready":
-            self._notice(listener, "loading", None, None, now_s)
+            self.notices.waits(listener, "loading", now_s)
 
     def _end(self, listener: Listener, now_s: float) -> None:
         """No step starts for it any more. Its slot comes free when the step that it is in has ended."""
@@ -269,7 +273,7 @@ class Roster:
             if not listener.stepping:
                 self._leave(listener, now_s)
         if listener.closed and not listener.stepping:
-            self._listeners.pop(listener.key, None)
+            self.listeners.pop(listener.key, None)
 
     def _leave(self, listener: Listener, now_s: float) -> None:
         if listener.entry.lane is not None:
@@ -286,21 +290,30 @@ class Roster:
         if listener.made_any and listener.jobs:
             self._fail(listener, listener.jobs[0], error, now_s)
             return
-        self._events.append((listener, partial(listener.handler.on_refused, error)))
+        self.notices.refused(listener, error)
         self._end(listener, now_s)
+
+    def _refuse_all(self, unit: str, now_s: float) -> None:
+        """If it can't be had: all that wait for it."""
+        failure = self.loads.refusal(unit, now_s)
+        if failure is None:
+            return
+        for listener in list(self.listeners.values()):
+            if listener.spec.unit == unit and listener.jobs and not listener.stepping:
+                self._refuse(listener, failure, now_s)
 
     def _fail(self, listener: Listener, job: Job, error: Exception, now_s: float) -> None:
         if listener.ended:
             return
-        self._events.append((listener, partial(listener.handler.on_failed, job.number, error)))
+        self.notices.failed(listener, job, error)
         self._end(listener, now_s)
 
-    # Steps and loads
+    # Steps
 
     def _begin_step(self, lane: LaneState, entries: Sequence[Entry], now_s: float) -> Step:
         turns = []
         for entry in entries:
-            listener = self._listeners[entry.key]
+            listener = self.listeners[entry.key]
             if entry.lane is None:
                 entry.lane = lane.number
                 lane.opening(entry.unit)
@@ -308,10 +321,21 @@ class Roster:
             self._refresh(listener, now_s)
             turns.append(Turn(listener, listener.jobs[0]))
         expected_s = max(entry.est_high_s for entry in entries)
-        lane.step = Step(entries[0].unit, tuple(turns))
-        lane.started_s = now_s
-        lane.deadline_s = now_s + max(self._rules.stall_s, self._rules.stall_ratio * expected_s)
-        return lane.step
+        within_s = max(self._rules.stall_s, self._rules.stall_ratio * expected_s)
+        return lane.begin(Step(entries[0].unit, tuple(turns)), now_s, within_s)
+
+    def _lose(self, lane: LaneState, unit: str, error: ModelLost, now_s: float) -> None:
+        """Its streams are gone with it; what hasn't been begun waits for its next load."""
+        self.loads.lose(lane, unit, error, now_s)
+        for listener in list(self.listeners.values()):
+            if listener.entry.lane != lane.number or listener.spec.unit != unit:
+                continue
+            listener.entry.lane = None
+            job = listener.jobs[0]
+            job.stream = None
+            if not listener.stepping:
+                self._fail(listener, job, error, now_s)
+        self._refuse_all(unit, now_s)
 
     def _finish_turn(self, lane: LaneState, outcome: Outcome, timing: StepTiming) -> None:
         listener, job, now_s = outcome.turn.listener, outcome.turn.job, timing.ended_s
@@ -319,7 +343,10 @@ class Roster:
         if listener.ended:
             self._leave(listener, now_s)
             if listener.closed:
-                self._listeners.pop(listener.key, None)
+                self.listeners.pop(listener.key, None)
+        elif isinstance(outcome.result, ModelLost) and job.may_try_again(outcome.result):
+            job.lost = True
+            self._want(listener, now_s)
         elif isinstance(outcome.result, Exception):
             self._fail(listener, job, outcome.result, now_s)
         else:
@@ -334,10 +361,7 @@ class Roster:
         job.audio_s += audio_s
         entry.make(audio_s, timing.ended_s, listener.spec.cushion_s)
         listener.made_any = True
-        on_chunk = listener.handler.on_chunk
-        self._events.append(
-            (listener, partial(on_chunk, job.number, chunk.samples, chunk.words, chunk.last, timing))
-        )
+        self.notices.made(listener, job, chunk, timing)
         if chunk.last:
             listener.jobs.popleft()
             lane.close(unit.name, job)
@@ -347,26 +371,6 @@ class Roster:
         if listener.jobs:
             self._want(listener, timing.ended_s)
         self._release_if_spare(listener, timing.ended_s)
-
-    def _observe_step(self, unit: str, outcomes: Sequence[Outcome], timing: StepTiming) -> None:
-        made = [(one.turn, one.result) for one in outcomes if isinstance(one.result, Chunk)]
-        if not made:
-            return
-        rate_hz = self._units[unit].facts.sample_rate_hz
-        speech_s = sum(len(chunk.samples) / rate_hz * turn.listener.spec.speed for turn, chunk in made)
-        self.estimates[unit].observe_step(
-            chars=sum(len(turn.job.request.text) for turn, _ in made) // len(made),
-            first=any(turn.job.steps == 0 for turn, _ in made),
-            step_s=timing.ended_s - timing.started_s,
-            speech_s=speech_s / len(made),
-            batch=len(made),
-        )
-
-    def _begin_load(self, lane: LaneState, unit: str, now_s: float) -> Load:
-        lane.loading = unit
-        lane.started_s = now_s
-        lane.deadline_s = now_s + self._rules.load_s
-        return Load(unit)
 
     # Time
 
@@ -378,9 +382,9 @@ class Roster:
     def _stall(self, lane: LaneState, now_s: float) -> None:
         lane.stalled = True
         stuck = [turn.listener for turn in lane.step.turns] if lane.step is not None else []
-        stuck += [one for one in self._listeners.values() if one.entry.lane == lane.number]
+        stuck += [one for one in self.listeners.values() if one.entry.lane == lane.number]
         if all(one.stalled for one in self.lanes):
-            stuck += [one for one in self._listeners.values() if one.jobs]
+            stuck += [one for one in self.listeners.values() if one.jobs]
         for listener in stuck:
             error = EngineStalled(listener.spec.unit, now_s - lane.started_s)
             if listener.jobs:
@@ -391,10 +395,4 @@ class Roster:
 
     def _give_notices(self, now_s: float) -> None:
         for position, (key, wait_s) in enumerate(self.admission.waits_s().items(), 1):
-            self._notice(self._listeners[key], "busy", position, wait_s, now_s)
-
-    def _notice(
-        self, listener: Listener, reason: WaitReason, position: int | None, wait_s: float | None, now_s: float
-    ) -> None:
-        if is_news(listener, reason, position, now_s):
-            self._events.append((listener, partial(listener.handler.on_waiting, reason, position, wait_s)))
+            self.notices.waits(self.listeners[key], "busy", now_s, position, wait_s)

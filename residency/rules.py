@@ -1,6 +1,10 @@
 """What an operator can set about the device."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from residency.planner import MemoryRules, Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +28,12 @@ class Rules:
     """Units that every lane of their device loads before it serves."""
     live_prompt_bytes: int = 256 << 20
     """Prompts of uploaded voices that each lane keeps in memory for each unit, by their stored size."""
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    """Of units that aren't UNPINNED."""
+    memory: Mapping[str, MemoryRules] = field(default_factory=dict)
+    """By device; of another one all the memory may be taken."""
+    footprints_file: Path | None = None
+    """Where measured footprints are remembered."""
+
+    def memory_of(self, device: str) -> MemoryRules:
+        return self.memory.get(device, MemoryRules())

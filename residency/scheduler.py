@@ -87,6 +87,8 @@ class Room:
     free: int = 1 << 30
     """Streams that can still be opened."""
     max_batch: int = 1
+    leaving: bool = False
+    """No stream starts any more; the open ones are spoken to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +170,18 @@ def _classify(entries: Iterable[Entry], now_s: float, lane: int, rooms: Mapping[
                 dry_s > now_s
                 and dry_s > entry.cut_s
                 and room.free > 0
+                and not room.leaving
                 and free_s > -inf
                 and not entry.blocked
             ):
                 running.append((dry_s, entry.order, entry, may_step))
                 continue
         may_step = may_step and not entry.blocked
-        if room.free > 0:
+        if room.leaving:
+            if at is not None:
+                # Another waits for its memory: whatever its own listener can take, it goes on to its end.
+                classes.silent.append((now_s, entry.order, entry, True))
+        elif room.free > 0:
             classes.add(entry, dry_s, may_step, now_s)
         elif at is not None:
             open_in_full.append((entry, dry_s, may_step))

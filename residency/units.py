@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engines.contract import Engine, Facts, Model, Request, Source
+from residency.planner import Policy
 from residency.prompts import PromptSource
 
 AnyModel = Model[Any, Any]
-UnitState = Literal["unloaded", "loading", "ready", "failed"]
+UnitState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +18,14 @@ class Unit:
     engine: Engine
     source: Source
     device: str
-    """Units of one device share its lanes."""
+    """Units of one device share its memory and its lanes."""
     facts: Facts
     guard: Callable[[AnyModel], AnyModel] | None = None
     """Decorates each loaded model."""
     probes: tuple[Request, ...] = ()
     """What is spoken, unheard, after the first load to learn its cost; empty: nothing is."""
+    hosted: bool = False
+    """In a process of its own, with a lane of its own that waits for it."""
     prompts: PromptSource | None = None
     """Where uploaded voices come from; None: from nowhere."""
 
@@ -44,5 +47,8 @@ class UnitStatus:
     cost: float | None
     """Device seconds for a second of speech, its inverse the speed in real time; None: never measured."""
     realtime: bool
+    policy: Policy
+    footprint_bytes: int
+    """0: not known."""
     last_error: str | None
     load_s: float | None

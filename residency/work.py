@@ -27,6 +27,11 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Unload:
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     until_s: float
     """Infinite: until something changes."""
@@ -42,7 +47,7 @@ class Closing:
 class Work:
     closings: tuple[Closing, ...]
     """Before the task."""
-    task: Step | Load | Rest
+    task: Step | Load | Unload | Rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from engines.contract import Chunk, EngineError, Samples, Word
+from residency.learning import learn_from_probe
 from residency.listener import Job, Listener, ListenerSpec, StepTiming, WaitReason
 from residency.probe import Observed
 from residency.roster import Roster
@@ -121,7 +122,7 @@ class World:
         self._wakes = [inf] * lanes
         if probe:
             for name, unit in self.units.items():
-                self.roster.learn(name, self._probe(unit))
+                learn_from_probe(self.roster.estimates[name], self._probe(unit))
 
     # What clients do
 
@@ -192,7 +193,7 @@ class World:
             self.at(self.now_s + TICK_S, self._tick)
 
     def _deliver(self) -> None:
-        while events := self.roster.take_events():
+        while events := self.roster.notices.take():
             for listener, call in events:
                 if not listener.closed:
                     call()

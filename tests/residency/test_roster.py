@@ -49,7 +49,7 @@ class Bench:
         return work.task.turns[0].listener
 
     def deliver(self) -> None:
-        for listener, call in self.roster.take_events():
+        for listener, call in self.roster.notices.take():
             if not listener.closed:
                 call()
 
@@ -149,7 +149,7 @@ def test_a_failure_gives_the_slot_to_the_next_in_the_queue() -> None:
     assert [str(error) for _, error in first.failures] == ["no"]
     assert bench.holds(waiting)
     bench.roster.close(failing, bench.now_s)
-    assert bench.roster.open_listeners == 1
+    assert len(bench.roster.listeners) == 1
 
 
 def test_a_replacement_that_waited_keeps_its_place_and_is_no_newcomer_to_the_queue() -> None:

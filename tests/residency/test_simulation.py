@@ -62,7 +62,7 @@ def assert_nothing_leaks(world: World) -> None:
     roster = world.roster
     assert roster.admission.in_flight == 0
     assert roster.admission.queued == 0
-    assert roster.open_listeners == 0
+    assert len(roster.listeners) == 0
     assert not roster._ready
     assert all(lane.open_streams == 0 for lane in roster.lanes)
 
