@@ -13,6 +13,7 @@ from engines import kokoro_voices
 from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source, info_of
 from engines.kokoro import KokoroModel, engine
 from tests.engines.contract_suite import EngineContract
+from tests.engines.hearing import assert_understood
 from tests.engines.speaking import finish, speak, step
 
 WHY = "the extra kokoro, its weights or its voices aren't installed here; make test-engines has them"
@@ -39,6 +40,12 @@ def model() -> Iterator[KokoroModel]:
 
 def request(text: str = "Good morning, everyone.", voice: str = "af_heart", **changes: Any) -> Request:
     return Request(**({"text": text, "language": "en-US", "voice": voice} | changes))
+
+
+@pytest.mark.real_voice
+@pytest.mark.timeout(600)
+def test_a_recogniser_understands_twenty_sentences() -> None:
+    assert_understood(engine, SOURCE, "af_heart")
 
 
 def test_each_step_is_a_sentence(model: KokoroModel) -> None:

@@ -14,6 +14,7 @@ from engines import vits_graph
 from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source
 from engines.vits import VitsModel, engine
 from tests.engines.contract_suite import EngineContract
+from tests.engines.hearing import assert_understood
 from tests.engines.speaking import finish, speak, step
 
 WHY = "the extra vits isn't installed here; make test-engines has it"
@@ -55,6 +56,12 @@ def model(kept_halves: None) -> Iterator[VitsModel]:
 
 def request(text: str = "Good morning, everyone.", voice: str = VOICE, **changes: Any) -> Request:
     return Request(text=text, language="en-US", voice=voice, **changes)
+
+
+@pytest.mark.real_voice
+@pytest.mark.timeout(600)
+def test_a_recogniser_understands_twenty_sentences() -> None:
+    assert_understood(engine, Source(path=str(JOE)), VOICE)
 
 
 def test_the_voice_and_its_language_are_read_from_its_file() -> None:
