@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import Frame
@@ -20,34 +20,87 @@ from ws_server.binding import SEND_BUFFER_BYTES
 MAX_HEAD_BYTES = 32 * 1024
 BODY_S = 300.0
 """A request's whole body has to arrive within; what takes a body has its own, closer bounds."""
-NOTSENT_LOWAT_BYTES = 16 * 1024
+NOTSENT_LOWAT_BYTES = 2 * 1024
+"""What waits in the kernel can't be taken back by a cancel: for a slow reader of mu-law these are 0.2 s."""
 HTTP_SEND_BUFFER_BYTES = 128 * 1024
 """Nobody barges in on an HTTP answer, and with less than the 64 kB of a loopback packet each one waits for a timer."""
 MAX_FRAGMENTS = 4096
 """Of one message: empty ones cost a list entry each and no byte of the message's limit."""
 MAX_WAITING_MESSAGES = 64
+MAX_WAITING_BYTES = 1 << 20
+"""Of messages that wait to be taken: one can have 4 MiB."""
 SLICE_BYTES = 8 * 1024
 """Parsed in one go: a read can bring 256 kB, thousands of messages, and the loop has others to serve."""
 _TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if hasattr(socket, "SO_PEERSEC") else None)
 
 
+class ReaderWatch:
+    """Cuts a client that takes no byte for so long."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, after_s: float) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._after_s = after_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting_bytes = 0
+
+    def begin(self) -> None:
+        """It hasn't taken everything."""
+        if self._timer is None:
+            self._waiting_bytes = self._transport.get_write_buffer_size()
+            self._timer = self._loop.call_later(self._after_s, self._check)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._transport.get_write_buffer_size() < self._waiting_bytes:
+            self.begin()
+        else:
+            self._transport.abort()
+
+
 class HttpConnection(HttpToolsProtocol):
-    """Bounds the size of a request's head and the time that head and body take to arrive (slow loris)."""
+    """Bounds the size of a request's head, the time that head and body take to arrive (slow loris), and the time
+    for which nothing of an answer is taken.
+    """
 
     head_s = 10.0
+    stalled_reader_s = 60.0
+    _watch: ReaderWatch | None = None
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _in_head = True
     _refused = False
+    _upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         _set_send_buffer(transport, HTTP_SEND_BUFFER_BYTES)
+        transport.set_write_buffer_limits(high=1, low=0)
+        self._watch = ReaderWatch(transport, self.loop, self.stalled_reader_s)
         self._arm(self.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._forget_reader()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._watch is not None:
+            self._watch.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_reader()
+
+    def _forget_reader(self) -> None:
+        if self._watch is not None:
+            self._watch.end()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -57,9 +110,19 @@ class HttpConnection(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self._refuse()
+        elif self._deadline is None and not self._is_answering and not self._upgraded:
+            # Line ends alone begin no request, but have ended uvicorn's wait for one.
+            self._arm(self.head_s)
+
+    @property
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
     def handle_websocket_upgrade(self) -> None:
+        self._upgraded = True
         self._disarm()
+        self._forget_reader()
         _set_send_buffer(self.transport, SEND_BUFFER_BYTES)
         super().handle_websocket_upgrade()
 
@@ -111,8 +174,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket whose sends are true and whose buffers are small."""
 
     stalled_reader_s = 60.0
-    _stall_timer: asyncio.TimerHandle | None = None
-    _stalled_bytes = 0
+    _watch: ReaderWatch | None = None
+    _waiting_bytes = 0
 
     def __init__(
         self,
@@ -132,6 +195,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         # `pause_writing` comes as soon as the kernel doesn't take everything, `resume_writing` when it has. Not 0,
         # which asyncio's TLS takes for always full. Its own transport below keeps up to 64 kB all the same.
         self.transport.set_write_buffer_limits(high=1, low=0)
+        self._watch = ReaderWatch(self.transport, self.loop, self.stalled_reader_s)
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None and _TCP_NOTSENT_LOWAT is not None:
             try:
@@ -147,28 +211,16 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._stall_timer is None:
-            self._watch_reader()
+        if self._watch is not None:
+            self._watch.begin()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._forget_reader()
 
-    def _watch_reader(self) -> None:
-        self._stalled_bytes = self.transport.get_write_buffer_size()
-        self._stall_timer = self.loop.call_later(self.stalled_reader_s, self._check_reader)
-
-    def _check_reader(self) -> None:
-        self._stall_timer = None
-        if self.transport.get_write_buffer_size() < self._stalled_bytes:
-            self._watch_reader()
-        else:
-            self.transport.abort()
-
     def _forget_reader(self) -> None:
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
+        if self._watch is not None:
+            self._watch.end()
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -191,7 +243,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def _go_on(self) -> None:
         """Parse what is there, read more when nothing is; neither while many messages wait."""
         if self._unparsed:
-            if self._parse_soon is None and self.queue.qsize() < MAX_WAITING_MESSAGES:
+            if self._parse_soon is None and not self._is_full:
                 self._parse_soon = self.loop.call_soon(self._parse_slice)
         elif self.read_paused and self.queue.empty() and not self.transport.is_closing():
             self.read_paused = False
@@ -199,8 +251,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     async def receive(self) -> Any:
         message = await self.queue.get()
+        self._waiting_bytes -= _length(message)
         self._go_on()
         return message
+
+    @property
+    def _is_full(self) -> bool:
+        return self.queue.qsize() >= MAX_WAITING_MESSAGES or self._waiting_bytes >= MAX_WAITING_BYTES
 
     def _stop_reading(self) -> None:
         if not self.read_paused:
@@ -220,15 +277,18 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.frames = []
         if self.close_sent:
             return
+        event: Any = {"type": "websocket.receive"}
         if self.curr_msg_data_type == "bytes":
-            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+            event["bytes"] = data
         else:
             try:
-                self.queue.put_nowait({"type": "websocket.receive", "text": data.decode()})
+                event["text"] = data.decode()
             except UnicodeDecodeError:
                 self._fail(1007, "not UTF-8")
                 return
-        if self.queue.qsize() >= MAX_WAITING_MESSAGES:
+        self._waiting_bytes += _length(event)
+        self.queue.put_nowait(event)
+        if self._is_full:
             self._stop_reading()
 
     def handle_ping(self) -> None:
@@ -286,6 +346,11 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self.transport.abort()
 
 
+def _length(event: Any) -> int:
+    """In bytes, or in characters, which are no more."""
+    return len(event.get("bytes") or event.get("text") or b"")
+
+
 def _set_send_buffer(transport: asyncio.BaseTransport, size_bytes: int) -> None:
     raw: socket.socket | None = transport.get_extra_info("socket")
     if raw is not None:
@@ -296,6 +361,10 @@ def connection_classes(
     *, request_head_s: float, stalled_reader_s: float
 ) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
     """The (HTTP, WebSocket) protocols for uvicorn's `http` and `ws`, which takes classes and no arguments."""
-    http = type("HttpConnection", (HttpConnection,), {"head_s": request_head_s})
+    http = type(
+        "HttpConnection",
+        (HttpConnection,),
+        {"head_s": request_head_s, "stalled_reader_s": stalled_reader_s},
+    )
     ws = type("SocketConnection", (SocketConnection,), {"stalled_reader_s": stalled_reader_s})
     return cast("type[asyncio.Protocol]", http), cast("type[asyncio.Protocol]", ws)

@@ -1,5 +1,6 @@
 """A client on a bare socket: sends what it is told to, answers nothing, hangs up as rudely as it is asked to."""
 
+import asyncio
 import base64
 import os
 import socket
@@ -12,7 +13,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from protocol.codec import MSGPACK
-from protocol.messages import ClientMessage
+from protocol.messages import ClientMessage, ServerMessage
 
 HangUp = Literal["rst", "fin", "silence"]
 BINARY = 2
@@ -40,9 +41,15 @@ def packed(*messages: ClientMessage) -> bytes:
 
 
 @asynccontextmanager
-async def upgraded(port: int, host: str = "127.0.0.1") -> AsyncIterator[SocketStream]:
-    """A WebSocket after its handshake."""
-    async with await anyio.connect_tcp(host, port) as stream:
+async def upgraded(
+    port: int, host: str = "127.0.0.1", plain: socket.socket | None = None
+) -> AsyncIterator[SocketStream]:
+    """A WebSocket after its handshake; `plain`: the socket to use, not connected yet."""
+    if plain is None:
+        plain = socket.socket()
+        plain.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(plain, (host, port))
+    async with await SocketStream.from_socket(plain) as stream:
         key = base64.b64encode(os.urandom(16)).decode()
         await stream.send(
             f"GET /v1/speak HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -66,3 +73,30 @@ async def receive_until(stream: SocketStream, mark: bytes) -> None:
 def reset_on_close(stream: SocketStream) -> None:
     plain = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no Django here
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class Reader:
+    """Takes frames apart as they come, without a library that would answer."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self.messages: list[ServerMessage] = []
+
+    async def read_until(self, kind: type[ServerMessage]) -> ServerMessage:
+        while not self.messages or not isinstance(self.messages[-1], kind):
+            self._buffer += await self._stream.receive()
+            self._take()
+        return self.messages[-1]
+
+    def _take(self) -> None:
+        buffer = self._buffer
+        while len(buffer) >= 4:
+            size, start = buffer[1], 2
+            if size == 126:
+                size, start = struct.unpack_from("!H", buffer, 2)[0], 4
+            if len(buffer) < start + size:
+                return
+            if buffer[0] == 0x82:
+                self.messages.append(MSGPACK.decode_server(bytes(buffer[start : start + size])))
+            del buffer[: start + size]

@@ -10,13 +10,12 @@ import httpx
 import msgpack
 import psutil
 import pytest
-from anyio.abc import SocketStream
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from protocol.codec import JSON, MSGPACK, Codec
 from protocol.messages import Cancel, Done, End, Error, Hello, Open, Ping, Pong, ServerMessage, Text
-from tests.hardening.raw import frame, packed, upgraded
+from tests.hardening.raw import Reader, frame, packed, upgraded
 from tests.serving import Server, serving
 
 WORDS = "One two three four five six seven eight. "
@@ -27,7 +26,18 @@ GIGABYTES = 0xFFFF_FFFF
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    flags = ("--engine", "tone", "--engines", TONE, "--max-streams", "1000", "--log-level", "warning")
+    flags = (
+        "--engine",
+        "tone",
+        "--engines",
+        TONE,
+        "--max-streams",
+        "1000",
+        "--log-level",
+        "warning",
+        "--ping-s",
+        "60",
+    )
     with serving(*flags) as running:
         yield running
 
@@ -61,7 +71,13 @@ class Talk:
 
 @asynccontextmanager
 async def talking(server: Server, codec: Codec = MSGPACK) -> AsyncIterator[Talk]:
-    options = {"compression": None, "max_size": None, "close_timeout": 1, "max_queue": None}
+    options = {
+        "compression": None,
+        "max_size": None,
+        "close_timeout": 1,
+        "max_queue": None,
+        "ping_interval": None,
+    }
     async with connect(
         server.ws_url + "/v1/speak",
         subprotocols=[Subprotocol(codec.subprotocol)],
@@ -228,6 +244,7 @@ async def test_an_increment_of_a_megabyte_fails_its_utterance_and_nothing_else(s
         await talk.is_alive()
 
 
+@pytest.mark.alone
 async def test_200000_increments_of_one_character_are_all_taken(server: Server) -> None:
     text = "so it goes on and on, " * 10_000
     async with witness(server), upgraded(server.port) as stream:
@@ -261,6 +278,7 @@ async def test_thousands_of_opens_are_refused_beyond_the_limit_one_by_one(server
         assert grown_bytes(server, before) < 60e6
 
 
+@pytest.mark.alone
 async def test_one_who_floods_and_reads_nothing_is_no_longer_heard(server: Server) -> None:
     async with (
         witness(server),
@@ -282,6 +300,7 @@ async def test_one_who_floods_and_reads_nothing_is_no_longer_heard(server: Serve
                 await anyio.sleep(0.05)
 
 
+@pytest.mark.alone
 async def test_fifty_who_speak_and_read_nothing_cost_little_and_touch_nobody(server: Server) -> None:
     async with witness(server):
         before = resident_bytes(server)
@@ -300,32 +319,6 @@ async def speak_to_one_who_reads_nothing(server: Server) -> None:
         for _ in range(10):
             await stream.send(packed(Text(id="a", text=WORDS * 20)))
         await anyio.sleep_forever()
-
-
-class Reader:
-    """Takes frames apart as they come, without a library that would answer."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._buffer = bytearray()
-        self.messages: list[ServerMessage] = []
-
-    async def read_until(self, kind: type[ServerMessage]) -> None:
-        while not self.messages or not isinstance(self.messages[-1], kind):
-            self._buffer += await self._stream.receive()
-            self._take()
-
-    def _take(self) -> None:
-        buffer = self._buffer
-        while len(buffer) >= 4:
-            size, start = buffer[1], 2
-            if size == 126:
-                size, start = struct.unpack_from("!H", buffer, 2)[0], 4
-            if len(buffer) < start + size:
-                return
-            if buffer[0] == 0x82:
-                self.messages.append(MSGPACK.decode_server(bytes(buffer[start : start + size])))
-            del buffer[: start + size]
 
 
 async def test_frames_that_make_no_sense_close_that_connection_alone(server: Server) -> None:
