@@ -40,7 +40,7 @@ def voice(traits: Traits) -> Voice:
     return Voice(voice_id="", name="", created_s=0.0, traits=traits, report=report, clip=stored)
 
 
-def test_the_same_content_has_the_same_id_on_every_machine() -> None:
+def test_s32_the_same_content_has_the_same_id_on_every_machine() -> None:
     found = voice_id_of(TRAITS, CLIP, None)
     assert found == voice_id_of(replace(TRAITS), Clip(CLIP.pcm.copy(), 24000), None)
     assert is_voice_id(found)

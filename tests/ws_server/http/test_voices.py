@@ -21,7 +21,11 @@ from voices.objects import Objects
 from voices.prompts import StoredPrompts
 from voices.reference import Clone
 
-FIELDS: dict[str, Any] = {"name": "Ann", "ref_text": "one two three four five six seven eight", "language": "English"}
+FIELDS: dict[str, Any] = {
+    "name": "Ann",
+    "ref_text": "one two three four five six seven eight",
+    "language": "English",
+}
 
 
 async def upload(
@@ -184,7 +188,7 @@ BAD: dict[str, tuple[bytes, dict[str, Any], int, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_bad_input_gets_its_reason_and_nothing_is_left(tmp_path: Path, name: str) -> None:
+async def test_fault_15_bad_input_gets_its_reason_and_nothing_is_left(tmp_path: Path, name: str) -> None:
     audio, fields, status, reason = BAD[name]
     async with running(voices_dir=tmp_path / "voices") as server:
         answer = await upload(server, audio, **fields)
@@ -343,7 +347,7 @@ async def test_an_uploaded_voice_can_be_the_default(tmp_path: Path) -> None:
         assert next(one for one in messages if isinstance(one, Started)).voice == voice_id
 
 
-async def test_who_may_do_what(tmp_path: Path) -> None:
+async def test_fault_16_who_may_add_and_remove(tmp_path: Path) -> None:
     async with running(voices_dir=tmp_path, keys=KEYS) as server:
         assert (await upload(server)).status_code == 401
         assert (await upload(server, headers=SPEAK)).status_code == 403
