@@ -149,7 +149,7 @@ EIGHT = """async (text) => {
   await Promise.all(all.map((utterance) => utterance.played));
   client.close();
   return all.map(({ dries, gaps, result, playedMs, receivedMs }) =>
-    ({ dries, gaps, reason: result.reason, missing: receivedMs - playedMs }));
+    ({ dries, gaps, reason: result.error?.message ?? result.reason, missing: receivedMs - playedMs }));
 }"""
 
 

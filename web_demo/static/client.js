@@ -1348,7 +1348,7 @@ class Link {
     this.#socket = new WebSocket(address, [SUBPROTOCOL]);
     this.#socket.binaryType = "arraybuffer";
     this.#socket.onmessage = ({ data }) => this.#received(data);
-    this.#socket.onclose = () => this.#closed();
+    this.#socket.onclose = ({ code }) => this.#closed(code);
     this.#watch = setInterval(() => this.#lookAfter(), 5000);
   }
 
@@ -1390,9 +1390,10 @@ class Link {
     else if (message.type === "error") this.#on.error(message);
   }
 
-  async #closed() {
+  async #closed(code) {
     if (this.#over) return;
-    if (this.hello) this.#lose(this.#idle ? null : { ...LOST, retry_after_ms: this.#retryAfterMs });
+    const lost = { ...LOST, message: `${LOST.message} (${code})`, retry_after_ms: this.#retryAfterMs };
+    if (this.hello) this.#lose(this.#idle ? null : lost);
     else this.#lose(await whyRefused(this.#url));
   }
 
