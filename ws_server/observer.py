@@ -1,20 +1,30 @@
 """Turns what happens to utterances and connections into log lines and metrics."""
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from protocol import messages as wire
 from ws_server.log import Log
 from ws_server.metrics import Metrics
+from ws_server.quotas import Bucket
 
 if TYPE_CHECKING:
     from ws_server.session import Session
     from ws_server.utterance import Utterance
 
 
+_REFUSALS_PER_S = 10.0
+_REFUSALS_AT_ONCE = 300.0
+"""Lines; all are counted, whether they are logged or not."""
+
+
 class Observer:
     def __init__(self, metrics: Metrics, log: Log) -> None:
         self._metrics = metrics
         self._log = log
+        self._lines = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
+        self._unlogged = 0
 
     def connection_opened(self, session: str, peer: str, key: str) -> None:
         self._metrics.connection_opened(key)
@@ -25,7 +35,7 @@ class Observer:
 
     def connection_refused(self, peer: str, status: int, code: str) -> None:
         self._metrics.connection_refused(status)
-        self._log.info("refused", peer=peer, status=status, code=code)
+        self._refusal("refused", peer=peer, status=status, code=code)
 
     def utterance_opened(self, session: "Session", utterance: "Utterance") -> None:
         """Nothing yet: its end says everything, and a line at both would say it twice."""
@@ -36,7 +46,7 @@ class Observer:
 
     def utterance_refused(self, session: "Session", opened: wire.Open, error: wire.Error) -> None:
         self._metrics.error(error.code)
-        self._log.info(
+        self._refusal(
             "utterance refused",
             session=session.name,
             id=opened.id,
@@ -45,6 +55,24 @@ class Observer:
             param=error.param,
             why=error.message,
         )
+
+    def messages_refused(self, session: str, messages: Sequence[wire.ServerMessage]) -> None:
+        for message in messages:
+            if isinstance(message, wire.Error):
+                self._metrics.error(message.code)
+                self._refusal(
+                    "message refused", session=session, id=message.id, code=message.code, param=message.param
+                )
+
+    def _refusal(self, event: str, **fields: Any) -> None:
+        """A stranger can bring about as many as he likes, and is not to fill the disk with them."""
+        now_s = time.monotonic()
+        if self._lines.wait_s(now_s) > 0:
+            self._unlogged += 1
+            return
+        self._lines.take(1, now_s)
+        self._log.info(event, **fields, unlogged_before=self._unlogged or None)
+        self._unlogged = 0
 
     def utterance_done(self, session: "Session", utterance: "Utterance", done: wire.Done) -> None:
         stats = done.stats

@@ -127,10 +127,12 @@ class Session:
                 return
             case Refuse(messages, cancels, receipts, played_ms):
                 self._stop(cancels, receipts, "replaced", played_ms, now_s)
+                self._services.observer.messages_refused(self.name, messages)
                 self._say(*messages)
             case Fail(failed_id, error):
                 self._utterances[failed_id].fail(error, now_s)
             case Close(code, reason, messages):
+                self._services.observer.messages_refused(self.name, messages)
                 self._say(*messages)
                 self._close(code, reason)
             case _:
