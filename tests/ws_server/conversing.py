@@ -4,7 +4,6 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -150,19 +149,30 @@ async def until(true: Callable[[], bool]) -> None:
             await anyio.sleep(0.001)
 
 
+def gated_services(settings: Settings, gate: Gate) -> Services:
+    services = Services.of(settings, probe=False)
+    catalogue = services.catalogue
+    catalogue._entries = {"tone": replace(catalogue.entry("tone"), engine=ToneEngine(gate.sleep))}
+    services.dispatcher = make_dispatcher(settings, catalogue, services.library, probe=False)
+    return services
+
+
 @asynccontextmanager
 async def serving(*, loaded: bool = True, **changes: Any) -> AsyncIterator[Server]:
     """`tone` behind a gate, on a dispatcher of its own. Not `loaded`: the gate is shut, so that a load lasts."""
     gate = Gate()
     if not loaded:
         gate.shut()
-    values: dict[str, Any] = {"engine": "tone", "max_streams": 100, "cache": False, **changes}
+    values: dict[str, Any] = {
+        "engine": "tone",
+        "max_streams": 100,
+        "cache": False,
+        "voices_dir": "/nonexistent",
+        **changes,
+    }
     values["engines"] = {"tone": {"cost": 0.01, "faults": True, **changes.get("engines", {}).get("tone", {})}}
     settings = Settings(**values)
-    services = await to_thread.run_sync(partial(Services.of, settings, probe=False))
-    catalogue = services.catalogue
-    catalogue._entries = {"tone": replace(catalogue.entry("tone"), engine=ToneEngine(gate.sleep))}
-    services.dispatcher = make_dispatcher(settings, catalogue, services.library, probe=False)
+    services = await to_thread.run_sync(gated_services, settings, gate)
     try:
         async with services.dispatcher:
             if loaded:
