@@ -28,6 +28,10 @@ API_ROUTES = (
     Route("/readyz", health.readyz, methods=["GET"]),
     Route("/health", health.health, methods=["GET"]),
     Route("/v1/engines", engines.list_engines, methods=["GET"]),
+    *(
+        Route(f"/v1/engines/{{name}}/{verb}", endpoint.answer, methods=["POST"])
+        for verb, endpoint in engines.VERBS.items()
+    ),
     Route("/v1/voices", voices.list_voices, methods=["GET"]),
     Route("/v1/voices", voices.add_voice, methods=["POST"]),
     Route("/v1/voices/{voice_id}", voices.show_voice, methods=["GET"]),

@@ -9,40 +9,24 @@ from engines import registry
 from engines.contract import (
     BuiltinVoice,
     CloneMode,
-    Engine,
-    EngineUnavailable,
     Facts,
     Info,
     OptionError,
-    Source,
-    info_of,
 )
 from protocol.limits import Limits
 from protocol.messages import Format, Open
 from voices.library import Library
 from voices.reference import Clone
 from voices.voice import Voice
+from ws_server.accelerators import present
 from ws_server.auth import Identity
+from ws_server.entries import Entry, read_entry
 from ws_server.languages import match_language
 from ws_server.plan import Plan, Refusal
 from ws_server.settings import BadSettings, Settings
 from ws_server.text import SegmentRules
 
 TELEPHONE_RATE_HZ = 8000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """An engine of the registry, as it is here."""
-
-    name: str
-    engine: Engine
-    info: Info
-    source: Source
-    installed: bool
-    facts: Facts | None
-    """None: it can't be used; `problem` says why."""
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +77,8 @@ class Catalogue:
         unknown = set(settings.engines).difference(names)
         if unknown:
             raise BadSettings(f"engines: there is no engine {', '.join(sorted(unknown))}")
-        entries = {name: _entry(name, settings.engines.get(name, {})) for name in names}
+        here = present()
+        entries = {name: read_entry(name, settings, here) for name in names}
         for name in settings.engines:
             if entries[name].facts is None:
                 raise BadSettings(f"engines.{name}: {entries[name].problem}")
@@ -257,31 +242,6 @@ def derived_seed(voice: str, checkpoint: str) -> int:
     """The same voice always speaks the same way."""
     digest = hashlib.blake2b(f"{voice}\0{checkpoint}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
-
-
-def _entry(name: str, values: Mapping[str, Any]) -> Entry:
-    engine = registry.describe(name)
-    source = Source(path=values.get("path"), settings={k: v for k, v in values.items() if k != "path"})
-    command = registry.missing(engine)
-    facts, problem = None, None
-    try:
-        if command is None:
-            facts = engine.identify(source)
-        else:
-            problem = f"the library of engine {name!r} isn't installed: {command}"
-    except EngineUnavailable as error:
-        problem = str(error)
-    except OptionError as error:
-        raise BadSettings(f"engines.{name}.{error.param}: {error}") from None
-    return Entry(
-        name=name,
-        engine=engine,
-        info=engine.info if facts is None else info_of(engine.info, facts),
-        source=source,
-        installed=command is None,
-        facts=facts,
-        problem=problem,
-    )
 
 
 def _allowed_voice(asked: str | None, identity: Identity) -> str | None:

@@ -3,6 +3,7 @@
 import anyio
 
 from residency.dispatcher import Dispatcher
+from residency.loads import RELOAD_S
 from ws_server.log import Log
 
 
@@ -14,16 +15,20 @@ class Readiness:
         self._settled = anyio.Event()
 
     async def warm_up(self, dispatcher: Dispatcher, unit: str, log: Log) -> None:
-        try:
-            await dispatcher.loaded(unit)
-        except Exception as error:  # noqa: BLE001 - whatever stops an engine stops it alone; the server tells
-            self.problem = f"{unit} couldn't be loaded: {error}"
-            log.fault("not ready", engine=unit, why=str(error))
-        else:
-            self.problem = None
-            log.info("ready", engine=unit, max_streams=dispatcher.max_streams)
-        finally:
-            self._settled.set()
+        """Until it can, for what stands in the way may be mended while the server runs."""
+        while True:
+            try:
+                await dispatcher.loaded(unit)
+            except Exception as error:  # noqa: BLE001 - whatever stops an engine stops it alone; the server tells
+                self.problem = f"{unit} couldn't be loaded: {error}"
+                log.fault("not ready", engine=unit, why=str(error))
+            else:
+                self.problem = None
+                log.info("ready", engine=unit, max_streams=dispatcher.max_streams)
+                return
+            finally:
+                self._settled.set()
+            await anyio.sleep(RELOAD_S)
 
     async def settled(self) -> None:
         """Until the load has succeeded or failed."""

@@ -89,6 +89,7 @@ class Services:
             observer=Observer(metrics, log),
             sessions=Sessions(max_connections=settings.max_connections),
             version=metadata.version("saystream"),
+            device=catalogue.entry(catalogue.default_engine).place.device,
         )
         metrics.watch(services.gauges())
         return services

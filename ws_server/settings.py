@@ -95,6 +95,22 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="a table of settings for each engine, by its name",
     )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        default="auto", description="where engines run; auto: on the CPU those that can"
+    )
+    coload: bool = Field(
+        default=False, description="several engines at once in an accelerator's memory, as far as they fit"
+    )
+    memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
+        default=None, description="what engines may take of an accelerator's memory; else all it has"
+    )
+    engine_idle_s: Seconds = Field(
+        default=900, description="an engine that isn't pinned leaves memory so long after its last work"
+    )
+    swap_wait_s: Seconds = Field(
+        default=2, description="longest wait for an engine while listeners of another keep its place"
+    )
+    load_deadline_s: Seconds = Field(default=600, description="an engine that takes longer to load is given up")
     engine_threads: int = Field(default=1, ge=1, le=64, description="lanes for engines on the CPU")
     max_streams: Count | None = Field(
         default=None, description="utterances that may speak at once; else measured at start"

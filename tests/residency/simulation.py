@@ -8,19 +8,23 @@ from math import inf
 
 import numpy as np
 
-from engines.contract import Chunk, EngineError, Samples, Word
+from engines.contract import Chunk, EngineError, EngineUnavailable, Samples, Word
 from residency.learning import learn_from_probe
 from residency.listener import Job, Listener, ListenerSpec, StepTiming, WaitReason
+from residency.memory import Memory
+from residency.planner import MemoryRules, Policy, Tenant
 from residency.probe import Observed
 from residency.roster import Roster
 from residency.rules import Rules
 from residency.scheduler import Entry
+from residency.tenancy import at_work, tenant_of
 from residency.units import Unit
-from residency.work import Load, Outcome, Rest, Step
+from residency.work import Load, Outcome, Rest, Step, Unload
 from tests.fakes.models import CHARS_PER_S, RATE_HZ, request
 
 SILENCE = np.zeros(RATE_HZ * 60, np.float32)
 TICK_S = 0.25
+UNLOAD_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +108,21 @@ class World:
         lanes: int = 1,
         probe: bool = True,
         load_s: float = 0.0,
+        memory: MemoryRules | None = None,
+        policies: Mapping[str, Policy] | None = None,
         check: Callable[["World", int, list[Entry], tuple[Entry, ...]], None] | None = None,
     ) -> None:
         self.units: Mapping[str, Unit] = {unit.name: unit for unit in units}
-        self.roster = Roster(self.units, lanes=lanes, rules=rules or Rules())
+        self.roster = Roster(self.units, lanes=lanes, rules=rules or Rules(), governed=memory is not None)
+        self.swaps: list[tuple[float, str]] = []
+        """When which unit had been loaded."""
+        self._memory = (
+            None
+            if memory is None
+            else Memory(
+                "gpu", dict.fromkeys(self.units, self), policies or {}, memory, now=lambda: self.now_s
+            )
+        )
         self.now_s = 100.0
         self.due_gaps: list[DueGap] = []
         self.speakers: list[Speaker] = []
@@ -182,15 +197,44 @@ class World:
             self.now_s, _, act = heappop(self._heap)
             act()
             self._deliver()
+            self._replan()
             for lane in range(len(self._busy)):
                 self._poke(lane)
             self.max_queued = max(self.max_queued, self.roster.admission.queued)
 
     def _tick(self) -> None:
         self.roster.tick(self.now_s)
+        self.roster.loads.stale = True
         alive = any(s.listener is None or not s.listener.closed for s in self.speakers)
         if alive or any(self._busy):
             self.at(self.now_s + TICK_S, self._tick)
+
+    # The planner's side
+
+    def tenant(self, unit: str, policy: Policy, *, swap_s: float) -> Tenant:
+        return tenant_of(
+            unit,
+            policy,
+            1,
+            loads=self.roster.loads,
+            lanes=self.roster.lanes,
+            listeners=at_work(self.roster.listeners.values(), self.roster.admission, unit),
+            now_s=self.now_s,
+            swap_s=swap_s,
+        )
+
+    def direct(
+        self, *, load: Iterable[str], leave: Iterable[str], refused: Mapping[str, EngineUnavailable]
+    ) -> None:
+        self.roster.direct(load=load, leave=leave, refused=refused, now_s=self.now_s)
+
+    def ask_for(self, unit: str) -> None:
+        self.roster.loads.ask_for(unit, self.now_s)
+
+    def _replan(self) -> None:
+        if self._memory is not None and self.roster.loads.stale:
+            self.roster.loads.stale = False
+            self._memory.replan()
 
     def _deliver(self) -> None:
         while events := self.roster.notices.take():
@@ -214,6 +258,9 @@ class World:
             case Load(unit=unit):
                 self._busy[lane] = True
                 self.at(self.now_s + self._load_s, lambda: self._loaded(lane, unit))
+            case Unload(unit=unit):
+                self._busy[lane] = True
+                self.at(self.now_s + UNLOAD_S, lambda: self._unloaded(lane, unit))
             case Rest(until_s=until_s):
                 if self._check is not None:
                     self._check(self, lane, ready, ())
@@ -239,7 +286,12 @@ class World:
 
     def _loaded(self, lane: int, unit: str) -> None:
         self._busy[lane] = False
-        self.roster.finish_load(lane, unit, None, self.now_s)
+        self.swaps.append((self.now_s, unit))
+        self.roster.finish_load(lane, unit, None, self.now_s, load_s=self._load_s)
+
+    def _unloaded(self, lane: int, unit: str) -> None:
+        self._busy[lane] = False
+        self.roster.finish_unload(lane, unit, self.now_s)
 
     def _speak(self, job: Job, unit: str) -> Chunk | EngineError:
         facts = self.units[unit].facts

@@ -15,7 +15,8 @@ from engines.contract import (
 from protocol.limits import Limits
 from protocol.messages import Open
 from ws_server.auth import Identity
-from ws_server.catalogue import Catalogue, Entry
+from ws_server.catalogue import Catalogue
+from ws_server.entries import Entry
 from ws_server.plan import Refusal
 from ws_server.settings import BadSettings, Settings
 from ws_server.tokens import TokenLimits

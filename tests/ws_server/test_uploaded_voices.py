@@ -18,7 +18,8 @@ from voices.reading import Bounds
 from voices.reference import Clone
 from voices.voice import Traits, Voice
 from ws_server.auth import Identity
-from ws_server.catalogue import Catalogue, Entry
+from ws_server.catalogue import Catalogue
+from ws_server.entries import Entry
 from ws_server.plan import Refusal
 from ws_server.tokens import TokenLimits
 

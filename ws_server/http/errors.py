@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 
 from engines.contract import EngineUnavailable
 from protocol.errors import ErrorCode
+from residency.errors import EngineStalled
 from voices.errors import NotReadable, StoreFailed, TooLarge, Unusable, VoiceBroken, VoiceMissing
 from ws_server.auth import Forbidden, Unauthorized
 from ws_server.plan import Refusal
@@ -66,6 +67,7 @@ TABLE: dict[type[Exception], tuple[int, str]] = {
     Unauthorized: (401, "unauthorized"),
     Forbidden: (403, "forbidden"),
     EngineUnavailable: (503, "engine_unavailable"),
+    EngineStalled: (503, "engine_stalled"),
     NotReadable: (415, "unsupported_format"),
     TooLarge: (413, "message_too_long"),
     Unusable: (422, "invalid_option"),

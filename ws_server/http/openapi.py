@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from protocol.errors import ERROR_CODES
 from ws_server.http.access import services_of
+from ws_server.http.openapi_engines import ENGINE_PATHS
 from ws_server.http.openapi_tts import TTS, TTS_PATHS
 from ws_server.http.openapi_voices import VOICE, VOICE_DETAILS, VOICES_PATHS
 
@@ -99,7 +100,7 @@ _ERROR = _object(
     ),
 )
 _ENGINE = _object(
-    ["name", "installed", "state", "resident", "languages", "voices", "clones", "streams", "in_flight"],
+    ["name", "installed", "state", "resident", "languages", "voices", "clones", "in_flight"],
     name=_STRING,
     installed=_BOOLEAN,
     missing_extra=_STRING,
@@ -176,6 +177,7 @@ _PATHS: dict[str, Any] = {
     "/v1/engines": _get(
         "Engines", _json(_object(["engines"], engines=_list(_ref("Engine"))), "all, installed or not")
     ),
+    **ENGINE_PATHS,
     **VOICES_PATHS,
     "/v1/tokens": {
         "post": _operation(

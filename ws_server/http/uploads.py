@@ -16,7 +16,8 @@ from engines.contract import CloneMode
 from voices.making import Made, Upload, make_voice
 from voices.reading import Bounds
 from voices.voice import Traits
-from ws_server.catalogue import Catalogue, Entry
+from ws_server.catalogue import Catalogue
+from ws_server.entries import Entry
 from ws_server.http.access import services_of
 from ws_server.http.errors import Problem
 from ws_server.languages import language_tag
