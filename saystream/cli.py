@@ -58,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("say", help="speak a text, or what comes on standard input", epilog=_STATUSES)
     )
     _add_bench(commands.add_parser("bench", help="how many listeners a server can hold without a gap"))
-    engines = commands.add_parser("engines", help="the engines of a server")
-    engines.set_defaults(run=_engines)
-    _add_server(engines)
+    _add_engines(commands.add_parser("engines", help="the engines of a server"))
     _add_voices(commands.add_parser("voices", help="the voices of a server"))
     return parser
 
@@ -95,6 +93,27 @@ def _add_say(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="print where the time went")
     _add_server(parser)
     parser.set_defaults(run=_say)
+
+
+def _add_engines(parser: argparse.ArgumentParser) -> None:
+    _add_server(parser)
+    parser.set_defaults(run=_engines)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_server(commands.add_parser("list", help="list them (the same as without a command)"), again=True)
+    for verb, help_text in (
+        ("load", "load one, and wait until it can speak"),
+        ("unload", "give its memory back"),
+        ("pin", "load one, and keep it loaded"),
+        ("unpin", "let it go when it is idle"),
+    ):
+        command = commands.add_parser(verb, help=help_text)
+        command.add_argument("name")
+        if verb == "unload":
+            command.add_argument(
+                "--drain", action="store_true", help="when what is being spoken has ended, instead of now"
+            )
+        command.set_defaults(run=_change_engine, verb=verb, drain=False)
+        _add_server(command, again=True)
 
 
 def _add_voices(parser: argparse.ArgumentParser) -> None:
@@ -174,6 +193,14 @@ def _engines(options: argparse.Namespace) -> int:
     from saystream import listing
 
     print(listing.engines(options.url, options.key))  # noqa: T201 - the command's result
+    return 0
+
+
+def _change_engine(options: argparse.Namespace) -> int:
+    from saystream import listing
+
+    changed = listing.change_engine(options.url, options.key, options.name, options.verb, drain=options.drain)
+    print(changed)  # noqa: T201 - the command's result
     return 0
 
 

@@ -1,28 +1,53 @@
 """`saystream engines` and `saystream voices`: what a server offers, as a table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from saystream.asking import ask
 
+LOAD_S = 900.0
+"""For an engine that is downloaded and loaded first."""
+_ENGINE_HEAD = (
+    "ENGINE",
+    "STATE",
+    "POLICY",
+    "DEVICE",
+    "RATE",
+    "SPEED",
+    "MEMORY",
+    "LANGUAGES",
+    "VOICES",
+)
+
 
 def engines(url: str, key: str | None) -> str:
-    rows = [("ENGINE", "STATE", "DEVICE", "RATE", "SPEED", "LANGUAGES", "VOICES")]
-    for engine in ask(url, "/v1/engines", key)["engines"]:
-        state = engine["state"] if engine["installed"] else f"needs saystream[{engine.get('missing_extra')}]"
-        speed = engine.get("speed_x_realtime")
-        rows.append(
-            (
-                engine["name"],
-                state,
-                engine.get("device") or "-",
-                str(engine.get("sample_rate_hz") or "-"),
-                "-" if speed is None else f"{speed:.0f}x",
-                " ".join(engine["languages"]),
-                str(len(engine["voices"])),
-            )
-        )
-    return _table(rows)
+    return _table([_ENGINE_HEAD, *map(_engine_row, ask(url, "/v1/engines", key)["engines"])])
+
+
+def change_engine(url: str, key: str | None, name: str, verb: str, *, drain: bool = False) -> str:
+    """Load, unload, pin or unpin it; how it is then. A load may take minutes."""
+    query = "?drain=true" if drain else ""
+    path = f"/v1/engines/{quote(name, safe='')}/{verb}{query}"
+    engine = ask(url, path, key, method="POST", timeout_s=LOAD_S)
+    return _table([_ENGINE_HEAD, _engine_row(engine)])
+
+
+def _engine_row(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    state = engine["state"] if engine["installed"] else f"needs saystream[{engine.get('missing_extra')}]"
+    speed = engine.get("speed_x_realtime")
+    footprint_bytes = engine.get("footprint_bytes")
+    return (
+        engine["name"],
+        state,
+        engine.get("policy") or "-",
+        engine.get("device") or "-",
+        str(engine.get("sample_rate_hz") or "-"),
+        "-" if speed is None else f"{speed:.0f}x",
+        "-" if footprint_bytes is None else f"{footprint_bytes / 1e9:.1f} GB",
+        " ".join(engine["languages"]),
+        str(len(engine["voices"])),
+    )
 
 
 def voices(url: str, key: str | None, engine: str | None) -> str:

@@ -34,7 +34,7 @@ def make_dispatcher(
     entries = sorted(catalogue.entries(), key=lambda entry: entry.name != default)
     usable = [(entry, entry.facts) for entry in entries if entry.facts is not None]
     accelerators = {entry.place.device for entry, _ in usable} - {"cpu"}
-    cache_dir = settings.cache_dir or user_cache_folder()
+    cache_dir = settings.cache_dir or user_cache_folder() if settings.cache else None
     rules = Rules(
         engine_threads=settings.engine_threads,
         max_load=settings.max_load,

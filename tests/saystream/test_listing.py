@@ -15,6 +15,8 @@ ENGINES = {
             "name": "hibari",
             "installed": True,
             "state": "ready",
+            "policy": "SOFT_PIN",
+            "footprint_bytes": 200_000_000,
             "device": "cpu",
             "sample_rate_hz": 24000,
             "speed_x_realtime": 145.3,
@@ -65,9 +67,9 @@ def url() -> Iterator[str]:
 
 def test_engines_say_what_is_missing(url: str) -> None:
     assert listing.engines(url, "k").splitlines() == [
-        "ENGINE  STATE                    DEVICE  RATE   SPEED  LANGUAGES  VOICES",
-        "hibari  ready                    cpu     24000  145x   en         2",
-        "kokoro  needs saystream[kokoro]  -       -      -      en ja      0",
+        "ENGINE  STATE                    POLICY    DEVICE  RATE   SPEED  MEMORY  LANGUAGES  VOICES",
+        "hibari  ready                    SOFT_PIN  cpu     24000  145x   0.2 GB  en         2",
+        "kokoro  needs saystream[kokoro]  -         -       -      -      -       en ja      0",
     ]
 
 
