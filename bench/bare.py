@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from engines.contract import Chunk, EngineError, Request, Samples, Source, info_of
+from engines.guards import Guarded
 from engines.registry import find
 
 
 class Bare:
     """One loaded model, used by the thread that made it."""
 
-    def __init__(self, engine: str = "hibari", source: Source | None = None) -> None:
+    def __init__(
+        self, engine: str = "hibari", source: Source | None = None, *, guarded: bool = False
+    ) -> None:
+        """`guarded`: long silences are trimmed, as they are for every listener."""
         found = find(engine)
         source = source or Source()
         facts = found.identify(source)
@@ -23,7 +27,8 @@ class Bare:
         self._rate_hz = facts.sample_rate_hz
         self._language = next(iter(info.languages))
         self._voice = info.voices[0].voice_id
-        self._model: Any = found.load(source, "cpu")
+        model = found.load(source, "cpu")
+        self._model: Any = Guarded(model, facts, info) if guarded else model
         self.speak("Warm up the engine, please.")
 
     def first_chunk_ms(self, text: str, calls: int) -> float:
@@ -79,13 +84,13 @@ class Bare:
 
 
 def audio_s_per_s(segments: Sequence[str], *, lanes: int, seconds: float) -> float:
-    """Speech made in a second by so many threads, each with a model of its own."""
+    """Speech as a listener gets it, made in a second by so many threads, each with a model of its own."""
     made = [0.0] * lanes
     took = [1.0] * lanes
     ready = threading.Barrier(lanes)
 
     def work(lane: int) -> None:
-        bare = Bare()
+        bare = Bare(guarded=True)
         ready.wait()
         begin_s = time.perf_counter()
         at = lane

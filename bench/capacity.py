@@ -54,7 +54,7 @@ def eighty(number: int = 80, seconds: float = 30) -> list[Row]:
 
 
 def listeners(runs: int = 3, seconds: float = 20) -> list[Row]:
-    segments = texts.sentences()
+    segments = texts.segments()
     bare = audio_s_per_s(segments, lanes=1, seconds=_BARE_S)
     numbers = [held(server.OPEN, max(1, int(0.6 * bare)), seconds)[0] for _ in range(runs)]
     number = statistics.median(numbers)
@@ -71,7 +71,7 @@ def listeners(runs: int = 3, seconds: float = 20) -> list[Row]:
 
 
 def two_lanes(seconds: float = 20) -> list[Row]:
-    segments = texts.sentences()
+    segments = texts.segments()
     bare_one = audio_s_per_s(segments, lanes=1, seconds=_BARE_S)
     bare_two = audio_s_per_s(segments, lanes=2, seconds=_BARE_S)
     one, _ = held(server.OPEN, max(1, int(0.6 * bare_one)), seconds)
@@ -92,7 +92,7 @@ def two_lanes(seconds: float = 20) -> list[Row]:
 
 async def at_load(share: float = 0.8, seconds: float = 30) -> list[Row]:
     """With so many listeners that the lane is busy for `share` of the time: first audio, forced cuts, gaps."""
-    bare = audio_s_per_s(texts.sentences(), lanes=1, seconds=_BARE_S)
+    bare = audio_s_per_s(texts.segments(), lanes=1, seconds=_BARE_S)
     number = max(1, int(share * bare))
     with server.running(*server.OPEN) as running:
         report = await listen(plan(running.url, number, seconds))

@@ -22,7 +22,7 @@ async def own_share(utterances: int = 200, bare_calls: int = 10) -> list[Row]:
     with server.running() as running:
         async with Talk(running.url) as talk:
             for text in chosen:
-                # All of it at once: after a pause an idle core would be measured, against a bare engine that never rests.
+                # Sent ahead: after a pause a cold core would be measured, beside a bare engine that never rests.
                 heard = await talk.speak([text], lead_ms=30_000)
                 assert heard.first_audio_s is not None
                 end_char = heard.segments[0].end_char

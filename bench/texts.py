@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from saystream.load import replies
+from ws_server.text import SegmentRules, TextPath
 
 _PATH = Path(__file__).parent / "data" / "replies.txt"
 _SENTENCE = re.compile(r"[A-Z][^.!?*_`#\n]{20,120}[.!?](?= |$)")
@@ -16,6 +17,15 @@ def corpus() -> tuple[str, ...]:
 def sentences() -> list[str]:
     """Plain ones: each is its own segment, with or without a server."""
     return [match.group() for reply in corpus() for match in _SENTENCE.finditer(reply)]
+
+
+def segments() -> list[str]:
+    """Those that the server cuts the corpus into."""
+    found = []
+    for reply in corpus():
+        path = TextPath(SegmentRules(), markup="markdown", language="en-US")
+        found += [segment.speakable for segment in (*path.feed(reply), *path.end())]
+    return found
 
 
 FIFTEEN_WORDS = (
