@@ -10,7 +10,6 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from bench import server, texts
 from bench.bare import audio_s_per_s
@@ -26,8 +25,10 @@ _SAMPLE_S = 5.0
 _WARM_SHARE = 0.2
 """Of the time: what grows then is warming up."""
 _SETTLE_S = 5.0
+_FAULTY = json.dumps({"tone": {"faults": True, "step_ms": 100}})
 _PAUSE_S = 0.2
 """Between two faults."""
+_COUNTS = ("in_flight", "queued", "listeners", "streams", "tasks", "connections")
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -45,7 +46,7 @@ class _Samples:
 async def soak(seconds: float = 600) -> list[Row]:
     listeners = max(1, int(0.5 * audio_s_per_s(texts.sentences(), lanes=1, seconds=_BARE_S)))
     samples, faults = _Samples(), dict.fromkeys((fault.__name__.strip("_") for fault in _FAULTS), 0)
-    with server.running(*server.OPEN) as running:
+    with server.running(*server.OPEN, "--engines", _FAULTY) as running:
         await _warm_up(running.url)
         before = await _state(running)
         async with asyncio.TaskGroup() as tasks:
@@ -78,22 +79,26 @@ async def soak(seconds: float = 600) -> list[Row]:
             {"bytes_per_min": slope},
         ),
         Row(
-            "soak: descriptors, threads, utterances in flight, connections, before and after",
-            f"{before} and {after}",
+            "soak: what is there before and after",
+            ", ".join(f"{name} {count} and {after[name]}" for name, count in before.items()),
             "the same",
             before == after,
         ),
     ]
 
 
-async def _state(running: server.Running) -> tuple[int, int, int, int]:
-    def health() -> Any:
-        with urllib.request.urlopen(f"{running.http_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
-            return json.load(answer)
+async def _state(running: server.Running) -> dict[str, int]:
+    def metrics() -> str:
+        with urllib.request.urlopen(f"{running.http_url}/metrics", timeout=5) as answer:  # noqa: S310 - our own server
+            return str(answer.read().decode())
 
-    told = await asyncio.to_thread(health)
-    process = running.process
-    return process.num_fds(), process.num_threads(), told["in_flight"], told["connections"]
+    told = dict(line.rsplit(" ", 1) for line in (await asyncio.to_thread(metrics)).splitlines())
+    counts = {name: int(float(told[f"saystream_{name}"])) for name in _COUNTS}
+    return {
+        "descriptors": running.process.num_fds(),
+        "threads": running.process.num_threads(),
+        **counts,
+    }
 
 
 async def _watch(running: server.Running, samples: _Samples) -> None:
@@ -107,6 +112,7 @@ async def _watch(running: server.Running, samples: _Samples) -> None:
 async def _warm_up(url: str) -> None:
     async with Talk(url) as talk:
         await talk.speak(["Hello there."])
+        await talk.speak(["Hello there."], engine="tone")
     await asyncio.sleep(_SETTLE_S)
 
 
@@ -159,6 +165,21 @@ async def _talk_nonsense(url: str, _: str) -> None:
         await asyncio.sleep(0.1)
 
 
+async def _break_the_engine(url: str, reply: str) -> None:
+    fault = random.Random(reply).choice(("nan", "nothing", "raise", "raise_at_start", "collapse", "beyond"))
+    async with Talk(url) as talk:
+        await talk.speak([reply[:100]], engine="tone", options={"fault": fault, "at_step": 1})
+
+
+async def _vanish(url: str, reply: str) -> None:
+    """Without a word, and hears nothing any more; its connection is still there when it comes to an end."""
+    async with Talk(url) as talk:
+        await talk.begin([reply])
+        await talk.spoke()
+        talk.link.pause()
+        await asyncio.sleep(1)
+
+
 _FAULTS: tuple[Callable[[str, str], Awaitable[None]], ...] = (
     _reset,
     _hang_up,
@@ -166,4 +187,6 @@ _FAULTS: tuple[Callable[[str, str], Awaitable[None]], ...] = (
     _cancel,
     _stall,
     _talk_nonsense,
+    _break_the_engine,
+    _vanish,
 )

@@ -1,5 +1,6 @@
 """What sessions and endpoints share; one for each application."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterator
@@ -146,6 +147,9 @@ class Services:
         yield Gauge(
             "saystream_max_streams", "Utterances that may speak at once", lambda: dispatcher.max_streams
         )
+        yield Gauge("saystream_listeners", "Utterances that are open", lambda: dispatcher.open_listeners)
+        yield Gauge("saystream_streams", "Streams that engines have open", lambda: dispatcher.open_streams)
+        yield Gauge("saystream_tasks", "Tasks of the event loop", _tasks)
         yield from cache_gauges(self.cache)
         yield Gauge("saystream_connections", "Connections that are open", lambda: len(sessions))
         yield Gauge("saystream_ready", "1 while new work may come", lambda: self.unready_reason() is None)
@@ -156,6 +160,13 @@ class Services:
         if not self.sessions.draining:
             self.log.info("draining", connections=len(self.sessions), drain_s=self.settings.drain_s)
         self.sessions.drain(time.monotonic() + self.settings.drain_s)
+
+
+def _tasks() -> int:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:  # not on the loop
+        return 0
 
 
 def _clips_folder() -> Path | None:
