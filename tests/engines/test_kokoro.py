@@ -3,7 +3,7 @@
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -22,13 +22,15 @@ VOICES = Path(__file__).parents[2] / "build" / "kokoro-js" / "package" / "voices
 if not VOICES.is_dir() or not kokoro_module._installed_parts():
     pytest.skip(WHY, allow_module_level=True)
 
-SOURCE = Source(settings={"voices": str(VOICES)})
+SOURCE = Source(settings={"voices": str(VOICES), "threads": 2})
 
 
 class TestKokoro(EngineContract):
     engine = engine
     source = SOURCE
-    most_odd_chars = 40
+    most_odd_chars = 20
+    guarded_texts: ClassVar[list[str]] = ["...", "x", "1次", "Huh?", "50% of £3.50"]
+    texts: ClassVar[list[str]] = ["Good morning.", "The second one is longer than the first.", "Stop!"]
 
 
 @pytest.fixture(scope="module")
