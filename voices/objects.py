@@ -88,6 +88,8 @@ class Objects:
     def _store(self, *, make: bool = False) -> ObjectStore | None:
         with self._lock:
             if self._opened is None and self._root is not None and (make or self._root.is_dir()):
+                # What it holds are voices of people: a folder that is made here is for its owner alone.
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._opened = LocalStore(self._root, mkdir=True, automatic_cleanup=True)
             return self._opened
 

@@ -101,6 +101,7 @@ def config_of(app: App, settings: Settings) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=[("x-content-type-options", "nosniff")],
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=3,
         limit_concurrency=settings.max_connections + _SPARE_CONNECTIONS,

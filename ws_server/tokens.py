@@ -34,45 +34,45 @@ class Ticket:
 
 
 class TokenStore:
-    """Bounded; holds digests only. The oldest token gives way when it is full."""
+    """Holds digests only, so many for each key that none crowds out another's; a key's oldest gives way."""
 
     def __init__(self, *, expires_s: float = 60, max_tokens: int = 10_000) -> None:
         self.expires_s = expires_s
         self._max_tokens = max_tokens
-        self._tickets: OrderedDict[bytes, Ticket] = OrderedDict()
+        self._of_keys: dict[str, OrderedDict[bytes, Ticket]] = {}
 
     def __len__(self) -> int:
-        return len(self._tickets)
+        return sum(map(len, self._of_keys.values()))
 
     def make(self, key_name: str, limits: TokenLimits, now_s: float) -> str:
-        self._expire(now_s)
-        if len(self._tickets) >= self._max_tokens:
-            self._tickets.popitem(last=False)
+        tickets = self._of_keys.setdefault(key_name, OrderedDict())
+        self._expire(tickets, now_s)
+        if len(tickets) >= self._max_tokens:
+            tickets.popitem(last=False)
         token = secrets.token_urlsafe(32)
-        self._tickets[_digest(token)] = Ticket(key_name, limits, now_s + self.expires_s)
+        tickets[_digest(token)] = Ticket(key_name, limits, now_s + self.expires_s)
         return token
 
     def peek(self, token: str, now_s: float) -> Ticket | None:
-        ticket = self._tickets.get(_digest(token))
+        digest = _digest(token)
+        ticket = next((tickets[digest] for tickets in self._of_keys.values() if digest in tickets), None)
         return ticket if ticket is not None and now_s < ticket.deadline_s else None
 
     def spend(self, token: str, now_s: float) -> Ticket | None:
         ticket = self.peek(token, now_s)
         if ticket is not None:
-            del self._tickets[_digest(token)]
+            del self._of_keys[ticket.key_name][_digest(token)]
         return ticket
 
     def keep_only(self, key_names: set[str]) -> None:
         """Tokens of keys that are gone are gone too."""
-        for digest in [
-            digest for digest, ticket in self._tickets.items() if ticket.key_name not in key_names
-        ]:
-            del self._tickets[digest]
+        self._of_keys = {name: tickets for name, tickets in self._of_keys.items() if name in key_names}
 
-    def _expire(self, now_s: float) -> None:
+    @staticmethod
+    def _expire(tickets: OrderedDict[bytes, Ticket], now_s: float) -> None:
         # They all live equally long, so the first is the oldest.
-        while self._tickets and next(iter(self._tickets.values())).deadline_s <= now_s:
-            self._tickets.popitem(last=False)
+        while tickets and next(iter(tickets.values())).deadline_s <= now_s:
+            tickets.popitem(last=False)
 
 
 def _digest(token: str) -> bytes:

@@ -13,8 +13,21 @@ def services_of(request: Request) -> Services:
 
 
 def caller(request: Request) -> Identity:
-    """Raises Unauthorized."""
-    return services_of(request).auth.identify(request.headers.get("authorization"))
+    """Raises Unauthorized, or Forbidden for a page that calls this server by a name of its own (DNS rebinding): a
+    browser takes it for the server's own page and sends no Origin.
+    """
+    services = services_of(request)
+    if not services.origins.knows_host(request.headers.get("host")):
+        raise Forbidden("this server isn't called by this host name; the setting hosts lists more")
+    return services.auth.identify(request.headers.get("authorization"))
+
+
+def shows_a_key(request: Request) -> bool:
+    """Raises Unauthorized for a wrong one, and Forbidden."""
+    if "authorization" not in request.headers and services_of(request).auth.keyed:
+        return False
+    caller(request)
+    return True
 
 
 def admin(request: Request) -> Identity:

@@ -24,7 +24,6 @@ def _endpoint(path: str, content_type: str, body: bytes) -> Endpoint:
     headers = {
         "content-type": content_type,
         "content-security-policy": web_demo.CONTENT_SECURITY_POLICY,
-        "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",
         "cache-control": "no-cache",
         "etag": tag,

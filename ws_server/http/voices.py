@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ws_server.catalogue import VoiceRow
-from ws_server.http.access import admin, caller, from_known_page, services_of
+from ws_server.http.access import admin, caller, from_known_page, services_of, shows_a_key
 from ws_server.http.errors import Problem
 from ws_server.http.uploads import receive_voice
 
@@ -19,9 +19,12 @@ T = TypeVar("T")
 
 
 async def list_voices(request: Request) -> Response:
+    """Those that people have uploaded aren't for everybody's eyes."""
     services = services_of(request)
     await _off_the_loop(request, services.library.refresh)
     rows = services.catalogue.voices(request.query_params.get("engine"))
+    if not shows_a_key(request):
+        rows = [row for row in rows if row.uploaded is None]
     return JSONResponse({"voices": [_row(row) for row in rows]}, headers=_NO_STORE)
 
 
