@@ -91,6 +91,8 @@ def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
         },
         lifespan=_lifespan,
     )
+    # Its redirects lead to whatever Host says.
+    app.router.redirect_slashes = False
     app.state.services = services
     return app
 

@@ -60,6 +60,12 @@ async def test_who_has_a_voice_here_is_told_only_to_those_with_a_key(tmp_path: P
         assert wrong.status_code == 401
 
 
+async def test_nobody_is_sent_to_where_a_host_header_says() -> None:
+    async with running(keys=KEYS) as server:
+        answer = await server.http.get("/v1/engines/", headers=REBOUND)
+        assert (answer.status_code, "location" in answer.headers) == (404, False)
+
+
 async def test_no_answer_is_taken_for_another_kind_of_content() -> None:
     async with running(page=True) as server:
         for path in ("/", "/livez", "/v1/voices", "/nowhere", "/v1/speak"):
