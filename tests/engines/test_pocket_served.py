@@ -69,7 +69,7 @@ def test_an_uploaded_clip_speaks_and_its_prompt_outlives_a_restart(folder: Path)
         answer = client.post("/v1/voices", files={"audio": clip.read_bytes()}, data={"name": "Clip"})
         assert answer.status_code == 201, answer.text
         voice = answer.json()["voice_id"]
-        assert answer.json()["engines"] == ["pocket"]
+        assert "pocket" in answer.json()["engines"]
         assert prompts(folder) == {}
         cloned = speak(client, voice)
         assert len(cloned) == len(own)
