@@ -1,6 +1,6 @@
 """Guards around any model: what an engine gets wrong is mended, taken again or an error, never passed on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -124,8 +124,8 @@ class Guarded(Generic[P, S]):
 
     def peak_bytes(self) -> int | None:
         """What it has taken of memory at the most; None: it can't tell."""
-        own = getattr(self._model, "peak_bytes", None)
-        return None if own is None else int(own())
+        own: Callable[[], int | None] = getattr(self._model, "peak_bytes", lambda: None)
+        return own()
 
     def unload(self) -> None:
         self._model.unload()

@@ -96,8 +96,8 @@ class Host:
         self._loaded.close(self._streams[stream])
 
     def _peak_bytes(self) -> int:
-        own = getattr(self._loaded, "peak_bytes", None)
-        return int(own()) if own is not None else _peak_bytes()
+        told = getattr(self._loaded, "peak_bytes", lambda: None)()
+        return _peak_bytes() if told is None else int(told)
 
     def _unload(self) -> None:
         self._streams.clear()

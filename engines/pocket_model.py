@@ -18,6 +18,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
+from engines.accelerator import require_device
 from engines.background import Background
 from engines.contract import Chunk, CloneMode, EngineError, EngineUnavailable, Request, Samples
 from engines.pocket_loop import Frame, State, decode, frames, pieces
@@ -143,6 +144,10 @@ class PocketModel:
         stream.over = True
         stream.voice = stream.frames = stream.upcoming = None
 
+    def peak_bytes(self) -> int | None:
+        """Of the device's memory; None on the CPU."""
+        return None if self._device == "cpu" else torch.cuda.max_memory_reserved(self._device)
+
     def unload(self) -> None:
         self._decoder.shutdown()
         self._voices.clear()
@@ -213,8 +218,7 @@ class PocketModel:
 def _load(config: Path | None, model: str, device: str, *, int8: bool) -> "TTSModel":
     from pocket_tts import TTSModel
 
-    if device != "cpu" and not torch.cuda.is_available():
-        raise EngineUnavailable(f"pocket can't use {device!r}: PyTorch sees no such device")
+    require_device(torch, device)
     if device != "cpu" and int8:
         raise EngineUnavailable("pocket's int8 runs on the CPU alone")
     source: dict[str, Any] = {"language": model} if config is None else {"config": str(config)}

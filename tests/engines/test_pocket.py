@@ -347,5 +347,5 @@ def test_a_voice_that_is_no_recording_says_so(source: Source, tmp_path: Path) ->
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_cuda_without_a_device_says_so(source: Source) -> None:
-    with pytest.raises(EngineUnavailable, match="sees no such device"):
+    with pytest.raises(EngineUnavailable, match="sees no GPU"):
         engine.load(source, "cuda")
