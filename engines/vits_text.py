@@ -16,9 +16,10 @@ _MARKS = {
     **dict.fromkeys(";；؛", ";"),
     **dict.fromkeys(":：", ":"),
 }
-_CLOSERS = "\"'”’»)\\]"
+_CLOSERS = "\"'”’»)]"
+_CLOSING = f"[{re.escape(_CLOSERS)}]"
 _CLAUSE = re.compile(
-    rf"(.*?)([,;:!?،؛؟—–…]+[{_CLOSERS}]*(?=\s|$)|\.+[{_CLOSERS}]+(?=\s|$)|[、，。！？；：।۔]+|$)", re.DOTALL
+    rf"(.*?)([,;:!?،؛؟—–…]+{_CLOSING}*(?=\s|$)|\.+{_CLOSING}+(?=\s|$)|[、，。！？；：।۔]+|$)", re.DOTALL
 )
 """What is said up to a mark, and the mark. Any other full stop inside a sentence is an abbreviation's."""
 _MOST_PHONEMES = 400
@@ -75,10 +76,11 @@ class Reader:
 
 def _clauses(sentence: str) -> Iterator[tuple[str, str]]:
     """The last one's mark may be a full stop."""
-    body = sentence.rstrip(_CLOSERS.replace("\\", "") + " ")
+    body = sentence.rstrip(_CLOSERS + " ")
     final = ""
     while body and body[-1] in _MARKS:
-        final = _MARKS[body[-1]] if final in {"", "."} else final
+        mark = _MARKS[body[-1]]
+        final = mark if mark != "." or not final else final
         body = body[:-1]
     found = [(match[1], match[2]) for match in _CLAUSE.finditer(body) if match[1].strip()]
     for index, (clause, mark) in enumerate(found):
