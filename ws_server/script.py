@@ -108,6 +108,12 @@ class Script:
         """Something stored waits until less is waiting to be sent."""
         return bool(self._parts) and isinstance(part := self._parts[0], _Part) and part.source == "cache"
 
+    @property
+    def waiting_s(self) -> float:
+        """What is made and waits to be sent."""
+        made_s = self._made_samples / self._plan.facts.sample_rate_hz
+        return made_s - self._outgoing.taken_samples / self._plan.sample_rate_hz
+
     def advance(self, now_s: float) -> None:
         """Let out what needs no device and ask the device for the rest, as far as it is time."""
         while self._parts and self._let_out(self._parts[0], now_s):
@@ -161,16 +167,12 @@ class Script:
         if isinstance(front, FlushMark):
             self._outgoing.put(front)
             return True
-        if front.source == "cache" and self._has_room():
+        if front.source == "cache" and self.waiting_s < BACKLOG_S:
             self._look_up(front)
         if front.clip is None:
             return False
         self._replay(front, front.clip, now_s)
         return True
-
-    def _has_room(self) -> bool:
-        made_s = self._made_samples / self._plan.facts.sample_rate_hz
-        return made_s - self._outgoing.taken_samples / self._plan.sample_rate_hz < BACKLOG_S
 
     def _look_up(self, part: _Part) -> None:
         assert self._cache is not None and part.digest is not None  # noqa: S101, PT018 - its source says so

@@ -301,7 +301,7 @@ class Session:
 
     def _set_blocked(self, blocked: bool) -> None:
         for utterance in self._utterances.values():
-            utterance.listener.set_blocked(blocked)
+            utterance.set_blocked(blocked)
 
     def _pick(self, now_s: float) -> tuple[wire.ServerMessage | None, float]:
         chosen: Utterance | None = None

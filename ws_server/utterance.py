@@ -26,6 +26,9 @@ from ws_server.turns import Turns
 
 _FORCE_MARGIN_S = 0.15
 """How long before the listener runs dry a cut is forced: a step's jitter, and the way to the socket."""
+_RENDERED_AHEAD_S = 20.0
+"""A rendering has no lead that would hold it up. Its client can read slowly without ever being blocked for long, and
+an engine is fast: so much waits to be sent, and no more."""
 
 
 class Utterance:
@@ -85,6 +88,8 @@ class Utterance:
             self,
             replaces=replaces,
         )
+        self._blocked = blocked
+        self._is_far_ahead = False
         self.listener.set_blocked(blocked)
         self.recording = Recording(
             self.listener.clock, plan.sample_rate_hz, exact_words=plan.facts.exact_words
@@ -194,6 +199,7 @@ class Utterance:
         self.tally.compute_s += timing.compute_s
         self._script.made(job, samples, words, last=last, timing=timing)
         self._owner.stepped(self, timing, len(samples) / self.plan.facts.sample_rate_hz)
+        self._hold_up_rendering()
         if last:
             self._settle(timing.ended_s)
         self._owner.changed()
@@ -239,8 +245,20 @@ class Utterance:
             cause = gap_cause(self.recording.segment_at(audio.at_sample), gap.from_s)
             if cause is not None:
                 self.tally.gaps[cause].append(gap.length_s)
+        self._hold_up_rendering()
         if self._script.wants_room:
             self._settle(now_s)
+
+    def set_blocked(self, blocked: bool) -> None:
+        """The client takes nothing."""
+        self._blocked = blocked
+        self.listener.set_blocked(blocked or self._is_far_ahead)
+
+    def _hold_up_rendering(self) -> None:
+        if self.lead_s == math.inf:
+            most_s = _RENDERED_AHEAD_S / 2 if self._is_far_ahead else _RENDERED_AHEAD_S
+            self._is_far_ahead = self._script.waiting_s > most_s
+            self.set_blocked(self._blocked)
 
     def may_send_at_s(self, now_s: float) -> float:
         """When the next frame may go out: its lead has room, or nothing is in hand."""

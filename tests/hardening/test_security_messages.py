@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from protocol.codec import JSON, MSGPACK
 from protocol.errors import BadMessage
-from protocol.messages import Cancel, Done, End, Error, Flush, Flushed, Open, Ping, Pong, Text
-from tests.ws_server.conversing import serving, until
+from protocol.messages import Audio, Cancel, Done, End, Error, Flush, Flushed, Open, Ping, Pong, Text
+from tests.ws_server.conversing import RATE_HZ, SENTENCE, SENTENCE_SAMPLES, serving, until
 from tests.ws_server.running import running
+from ws_server.auth import OPEN
 from ws_server.languages import language_tag, match_language
 from ws_server.reading import AHEAD_SEGMENTS, READ_CHARS
+from ws_server.session import Session
 
 LONG = "x" * 400_000
 ECHO_CHARS = 300
@@ -159,3 +161,26 @@ async def test_a_deeply_nested_body_is_the_clients_fault(depth: int) -> None:
     async with running() as server:
         answer = await server.http.post("/v1/tts", content=body)
         assert answer.status_code in {400, 422}
+
+
+# Audio --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_rendering_is_made_only_so_far_ahead_of_a_slow_reader() -> None:
+    """One who reads slowly, and so is never blocked for long, let an hour of audio be laid out in memory."""
+    lines = 400
+    async with serving() as server, Session(server.services, OPEN, peer="test") as session:
+        for said in (Open(id="a", lead_ms=0), Text(id="a", text=f"{SENTENCE}\n\n" * lines), End(id="a")):
+            session.receive(said)
+        utterance = session.utterance("a")
+        assert utterance is not None
+        entry = utterance.listener.entry
+        await until(lambda: entry.blocked)
+        made_s = entry.made_s
+        assert 20 < made_s < 20 + 10 * SENTENCE_SAMPLES / RATE_HZ
+        samples = 0
+        while not isinstance(message := await session.next(), Done):
+            if isinstance(message, Audio):
+                samples += len(message.pcm) // 2
+                session.sent(message)
+        assert (message.reason, samples) == ("complete", lines * SENTENCE_SAMPLES)
