@@ -9,6 +9,9 @@ TRANSPORT_MESSAGE_BYTES: Final = 4 << 20
 """Beyond it the WebSocket layer closes with 1009."""
 FRAME_BYTES: Final = 65_536
 """An `audio` message's samples stay below."""
+LONGEST_WAIT_MS: Final = 60_000
+"""So much counts of an `open`'s cushion_ms and wait_ms: with more an utterance would keep its slot, or its text, for
+days."""
 BAD_MESSAGES_IN_A_ROW: Final = 5
 PLAYED_PER_S: Final = 20
 """More reports are merged."""

@@ -13,7 +13,7 @@ from engines.contract import (
     Info,
     OptionError,
 )
-from protocol.limits import Limits
+from protocol.limits import LONGEST_WAIT_MS, Limits
 from protocol.messages import Format, Open
 from voices.library import Library
 from voices.reference import Clone
@@ -231,7 +231,7 @@ class Catalogue:
 
     def _rules(self, facts: Facts, wait_ms: float | None) -> SegmentRules:
         return SegmentRules(
-            wait_ms=self._limits.wait_ms if wait_ms is None else wait_ms,
+            wait_ms=self._limits.wait_ms if wait_ms is None else min(wait_ms, LONGEST_WAIT_MS),
             stall_ms=self._limits.stall_ms,
             max_chars=facts.max_chars,
             max_sentences=facts.max_sentences,

@@ -7,7 +7,7 @@ from engines.contract import Samples, Word
 from pcm_cache.cache import PcmCache
 from protocol import messages as wire
 from protocol.errors import make_error
-from protocol.limits import Limits
+from protocol.limits import LONGEST_WAIT_MS, Limits
 from residency.dispatcher import Dispatcher
 from residency.listener import Listener, ListenerSpec, StepTiming
 from ws_server.alarm import Alarm
@@ -71,7 +71,8 @@ class Utterance:
         )
         lead_ms = limits.lead_ms_default if opened.lead_ms is None else opened.lead_ms
         self.lead_s = math.inf if lead_ms == 0 else min(lead_ms, limits.lead_ms) / 1000
-        self._cushion_s = (limits.cushion_ms if opened.cushion_ms is None else opened.cushion_ms) / 1000
+        cushion_ms = limits.cushion_ms if opened.cushion_ms is None else opened.cushion_ms
+        self._cushion_s = min(cushion_ms, LONGEST_WAIT_MS) / 1000
         self._dispatcher = dispatcher
         self._limits = limits
         self._owner = owner

@@ -163,6 +163,15 @@ async def test_a_deeply_nested_body_is_the_clients_fault(depth: int) -> None:
         assert answer.status_code in {400, 422}
 
 
+async def test_a_wait_or_cushion_of_days_counts_as_a_minute() -> None:
+    async with serving() as server, server.connect() as talk:
+        talk.say(Open(id="a", wait_ms=1e9, cushion_ms=1e9), Text(id="a", text=SENTENCE))
+        utterance = talk.session.utterance("a")
+        assert utterance is not None
+        assert utterance.plan.rules.wait_ms == 60_000
+        assert utterance.listener.spec.cushion_s == 60
+
+
 # Audio --------------------------------------------------------------------------------------------------------
 
 
