@@ -29,6 +29,8 @@ class Espeak:
         line = _CONTROL.sub(" ", clause).strip()
         if not line:
             return ""
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
         if self._process is None:
             self._start()
         lines = self._ask(line)
@@ -48,7 +50,12 @@ class Espeak:
         command = [program(), "-q", "--ipa", "-b", "1", "-v", self._voice]
         self._unread = b""
         self._process = subprocess.Popen(  # noqa: S603 - no shell; the voice is the checkpoint's, checked by the caller
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a Ctrl-C is for the server, which still has sentences to finish
         )
 
     def _ask(self, line: str) -> list[str]:

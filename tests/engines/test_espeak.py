@@ -74,8 +74,20 @@ def test_it_starts_again_after_its_program_has_ended(english: Espeak) -> None:
     assert english._process is not None
     os.kill(english._process.pid, signal.SIGKILL)
     english._process.wait()
-    with pytest.raises(EngineError, match="espeak-ng has ended"):
-        english.phonemes("hello")
+    assert english.phonemes("hello") == wanted
+
+
+def test_a_program_that_ends_while_it_is_asked_fails_that_text(
+    english: Espeak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = english.phonemes("hello")
+    assert english._process is not None
+    os.kill(english._process.pid, signal.SIGKILL)
+    english._process.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(english._process, "poll", lambda: None)
+        with pytest.raises(EngineError, match="espeak-ng has ended"):
+            english.phonemes("hello")
     assert english.phonemes("hello") == wanted
 
 

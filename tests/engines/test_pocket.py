@@ -163,11 +163,13 @@ def test_a_state_gives_what_its_seed_gives_in_pytorch() -> None:
 
 
 def test_the_number_of_threads_is_given_back(source: Source) -> None:
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     model = engine.load(source, "cpu")
     assert torch.get_num_threads() == 1
     model.unload()
     assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
 
 
 # Cloning ----------------------------------------------------------------------------------------------------------

@@ -130,8 +130,6 @@ def test_espeak_that_has_ended_is_started_again(model: VitsModel) -> None:
     assert espeak._process is not None
     espeak._process.kill()
     espeak._process.wait()
-    with pytest.raises(EngineError, match="espeak-ng has ended"):
-        speak(model, request(seed=5))
     np.testing.assert_array_equal(speak(model, request(seed=5)).samples, alone)
 
 
