@@ -110,7 +110,9 @@ class Settings(BaseSettings):
     swap_wait_s: Seconds = Field(
         default=2, description="longest wait for an engine while listeners of another keep its place"
     )
-    load_deadline_s: Seconds = Field(default=600, description="an engine that takes longer to load is given up")
+    load_deadline_s: Seconds = Field(
+        default=600, description="an engine that takes longer to load is given up"
+    )
     engine_threads: int = Field(default=1, ge=1, le=64, description="lanes for engines on the CPU")
     max_streams: Count | None = Field(
         default=None, description="utterances that may speak at once; else measured at start"
