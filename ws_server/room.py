@@ -16,7 +16,7 @@ def require_room(services: Services) -> None:
     if reason is not None:
         raise Busy("engine_unavailable", f"not ready: {reason}", 2.0)
     if sessions.full:
-        raise Busy("busy", "too many connections", services.dispatcher.retry_after_s())
+        raise Busy("busy", "too many connections", max(1.0, services.dispatcher.retry_after_s()))
 
 
 def require_quota(services: Services, key: str, *, spend: bool) -> None:

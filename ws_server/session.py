@@ -62,7 +62,8 @@ class Session:
         self._closing: CloseConnection | None = None
         self._drain_at_s = math.inf
         self._watch = SendWatch(self._set_blocked)
-        self._last_message_s = time.monotonic()
+        self._idle_since_s = time.monotonic()
+        """The last message came, or the last utterance ended."""
         self._say(services.hello(self.name, identity))
 
     async def __aenter__(self) -> Self:
@@ -102,7 +103,7 @@ class Session:
 
     def _counted(self, now_s: float) -> bool:
         """False: one too many."""
-        self._last_message_s = now_s
+        self._idle_since_s = now_s
         wait_s = self._allowance.count_message(now_s)
         if wait_s > 0:
             self._services.metrics.rate_limited(self.identity.name)
@@ -261,7 +262,8 @@ class Session:
 
     def _forget(self, utterance: Utterance) -> None:
         del self._utterances[utterance.id]
-        self._allowance.quota.close_stream(time.monotonic() - utterance.tally.opened_s)
+        self._idle_since_s = time.monotonic()
+        self._allowance.quota.close_stream(self._idle_since_s - utterance.tally.opened_s)
 
     # The writer's side ---------------------------------------------------------------------------------------
 
@@ -370,7 +372,7 @@ class Session:
         if self._closing is None and not self._utterances:
             if self._drain_at_s != math.inf:
                 self._close(1001, "draining")
-            elif now_s >= self._last_message_s + self._limits.idle_s:
+            elif now_s >= self._idle_since_s + self._limits.idle_s:
                 self._say(wire.Bye(reason="idle"))
                 self._close(1000, "idle")
 
@@ -378,7 +380,7 @@ class Session:
         expiry_s = self._conversation.next_expiry_s
         moment_s = min(math.inf if expiry_s is None else expiry_s, self._drain_at_s)
         if not self._utterances:
-            moment_s = min(moment_s, self._last_message_s + self._limits.idle_s)
+            moment_s = min(moment_s, self._idle_since_s + self._limits.idle_s)
         return moment_s
 
     def _say(self, *messages: wire.ServerMessage) -> None:
