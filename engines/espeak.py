@@ -13,7 +13,8 @@ from engines.contract import EngineError, EngineUnavailable
 _ANSWER_S = 5.0
 _OTHER_LANGUAGE = re.compile(r"\([a-z-]+\)")
 """espeak-ng's note that a word is read as another language's."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u200b\u2028\u2029\ufeff]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\[\u200b\u2028\u2029\ufeff]+")
+"""Two opening brackets would begin phonemes, which a user's text mustn't be able to give."""
 
 
 class Espeak:
