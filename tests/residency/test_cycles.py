@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -34,8 +33,9 @@ def test_s28_s29_unloading_hibari_gives_back_what_its_load_took_and_memory_stays
     returned = [loaded - after for _, loaded, after in rows]
     assert min(took) > 20e6, "else there is nothing to see"
     assert sum(returned) >= 0.95 * sum(took)
+    # What is left over in an interpreter's heap after each unload varies; a leak would raise the peaks.
     half = len(rows) // 2
-    early, late = (median(after for _, _, after in part) for part in (rows[:half], rows[half:]))
+    early, late = (min(loaded for _, loaded, _ in part) for part in (rows[:half], rows[half:]))
     assert late - early < NOISE_BYTES
 
 
