@@ -12,6 +12,13 @@ from saystream.errors import CannotConnect, HandshakeRefused
 _TIMEOUT_S = 10
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """urllib would take the key along, wherever it is sent to."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 def ask(
     url: str,
     path: str,
@@ -27,7 +34,7 @@ def ask(
     sent = {**(headers or {}), **({} if key is None else {"Authorization": f"Bearer {key}"})}
     request = urllib.request.Request(target, data=body, headers=sent, method=method)  # noqa: S310 - parse allows only http and https
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 - as above
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout_s) as answer:
             data = answer.read()
             return json.loads(data) if data else None
     except urllib.error.HTTPError as refused:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from saystream import shadow
 from saystream.address import DEFAULT_URL
 from saystream.errors import CannotConnect, ClientError, ConnectionLost, HandshakeRefused, UtteranceFailed
+from saystream.terminal import plain
 
 if TYPE_CHECKING:
     from saystream.client import OpenFields
@@ -268,5 +269,5 @@ def _explain(error: BaseException) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"saystream: {message}\n")
+    sys.stderr.write(f"saystream: {plain(message)}\n")
     return status

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from saystream.asking import ask
+from saystream.terminal import plain
 
 LOAD_S = 900.0
 """For an engine that is downloaded and loaded first."""
@@ -66,7 +67,8 @@ def voices(url: str, key: str | None, engine: str | None) -> str:
     return _table(rows)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _table(said: Sequence[Sequence[str]]) -> str:
+    rows = [[plain(cell).replace("\n", " ") for cell in row] for row in said]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

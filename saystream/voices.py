@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from saystream.asking import ask
+from saystream.terminal import plain
 
 _TIMEOUT_S = 120
 
@@ -23,7 +24,7 @@ def add(url: str, key: str | None, files: Mapping[str, Path], fields: Mapping[st
         headers={"Content-Type": kind},
         timeout_s=_TIMEOUT_S,
     )
-    return "\n".join([answer["voice_id"], *_findings(answer)])
+    return plain("\n".join([answer["voice_id"], *_findings(answer)]))
 
 
 def remove(url: str, key: str | None, voice_id: str) -> None:
