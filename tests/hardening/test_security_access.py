@@ -60,6 +60,20 @@ async def test_who_has_a_voice_here_is_told_only_to_those_with_a_key(tmp_path: P
         assert wrong.status_code == 401
 
 
+async def test_why_an_engine_failed_is_told_only_to_those_with_a_key() -> None:
+    engines = {"tone": {"fails_to_load": True}}
+    async with running(keys=KEYS, engines=engines) as server:
+
+        async def told(path: str, headers: dict[str, str]) -> bool:
+            return "told to fail" in (await server.http.get(path, headers=headers)).text
+
+        key = {"authorization": f"Bearer {SPEAK_KEY}"}
+        assert await told("/v1/engines", key)
+        assert not await told("/v1/engines", {})
+        ready = await server.http.get("/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"reason": "tone couldn't be loaded"})
+
+
 async def test_nobody_is_sent_to_where_a_host_header_says() -> None:
     async with running(keys=KEYS) as server:
         answer = await server.http.get("/v1/engines/", headers=REBOUND)

@@ -9,13 +9,17 @@ from starlette.responses import JSONResponse, Response
 from engines.contract import EngineUnavailable
 from residency.units import UnitStatus
 from ws_server.entries import Entry
-from ws_server.http.access import admin, from_known_page, services_of
+from ws_server.http.access import admin, from_known_page, services_of, shows_a_key
 from ws_server.http.errors import Problem
 from ws_server.services import Services
 
 
 async def list_engines(request: Request) -> Response:
     rows = engine_rows(services_of(request))
+    if not shows_a_key(request):
+        # Why something failed names folders of this machine.
+        for row in rows:
+            row.pop("last_error", None)
     return JSONResponse({"engines": rows}, headers={"cache-control": "no-store"})
 
 
@@ -99,6 +103,7 @@ def _figures(status: UnitStatus) -> dict[str, Any]:
     facts = status.facts
     figures: dict[str, Any] = {
         "state": status.state,
+        "healthy": status.healthy,
         "resident": status.state in {"ready", "draining"},
         "checkpoint": facts.checkpoint,
         "device": status.device,

@@ -30,6 +30,8 @@ async def readyz(request: Request) -> Response:
     """A balancer sends no new work to what answers 503. Being full isn't a reason."""
     reason = services_of(request).unready_reason()
     if reason is not None:
+        # Anyone may ask; why a load failed, which may name folders, is in the log and in /health.
+        reason = reason.partition(": ")[0]
         return JSONResponse({"reason": reason}, 503, {**_NO_STORE, "retry-after": "1"})
     return JSONResponse({"status": "ok"}, headers=_NO_STORE)
 
