@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from engines.contract import Chunk, EngineError, ModelLost
 from residency.giving_back import give_back, resident_bytes
-from residency.probe import Observed, probe
+from residency.probe import Observed, probe, speak
 from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
-from residency.work import Closing, Load, Outcome, Step, Turn, Unload, Work
+from residency.work import Canary, Closing, Load, Outcome, Step, Turn, Unload, Work
 from voices.errors import VoicesError
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ class Foreman(Protocol):
     ) -> None: ...
 
     def finish_unload(self, number: int, unit: str) -> None: ...
+
+    def finish_canary(self, number: int, unit: str, error: ModelLost | None) -> None: ...
 
     def measured(self, unit: str, peak_bytes: int) -> None:
         """What a model has taken of memory at the most so far."""
@@ -84,6 +86,8 @@ class Lane:
                         self._unload_one(unit)
                         give_back()
                         self._foreman.finish_unload(self.number, unit)
+                    case Canary(unit=unit):
+                        self._try(unit)
         finally:
             self._unload()
             self._foreman.lane_ended(self.number)
@@ -174,6 +178,17 @@ class Lane:
         if failure is None:
             self._measure(name, resident_bytes() - before_bytes)
         self._foreman.finish_load(self.number, name, failure, observed, load_s)
+
+    def _try(self, name: str) -> None:
+        """Whether it still speaks; one that doesn't is unloaded."""
+        unit, lost = self._units[name], None
+        try:
+            speak(self._models[name], unit.probes[:1], unit.facts, self._now)
+        except Exception as error:
+            log.exception("%s can't speak any more", name)
+            lost = error if isinstance(error, ModelLost) else ModelLost(f"{name} can't speak: {error}")
+            self._unload_one(name)
+        self._foreman.finish_canary(self.number, name, lost)
 
     def _measure(self, name: str, grown_bytes: int | None = None) -> None:
         own = getattr(self._models[name], "peak_bytes", None)

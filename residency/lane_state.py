@@ -8,9 +8,9 @@ from typing import TypeVar
 from residency.listener import Job
 from residency.scheduler import Room
 from residency.units import Unit
-from residency.work import Closing, Load, Step, Unload
+from residency.work import Canary, Closing, Load, Step, Unload
 
-Task = Step | Load | Unload
+Task = Step | Load | Unload | Canary
 T = TypeVar("T", bound=Task)
 
 
@@ -21,6 +21,8 @@ class LaneState:
         self._open: Counter[str] = Counter()
         self._closings: list[Closing] = []
         self.loaded: set[str] = set()
+        self.proved_s: dict[str, float] = {}
+        """When each of them last spoke."""
         self.task: Task | None = None
         self.started_s = 0.0
         self.deadline_s = inf

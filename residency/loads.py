@@ -67,6 +67,10 @@ class Loads:
             return "loading"
         return "failed" if unit in self._failures else "unloaded"
 
+    def proved_s(self, unit: str) -> float | None:
+        """When every lane's model had spoken last; None: none is loaded."""
+        return min((lane.proved_s[unit] for lane in self._lanes if unit in lane.loaded), default=None)
+
     def settled(self, unit: str) -> bool:
         """Every lane has loaded it, or it can't be."""
         return unit in self._failures or all(unit in lane.loaded or lane.stalled for lane in self._lanes)
@@ -128,6 +132,7 @@ class Loads:
         self.stale = True
         if error is None:
             lane.loaded.add(unit)
+            lane.proved_s[unit] = now_s
             self._failures.pop(unit, None)
             self.loaded_s[unit] = self.used_s[unit] = now_s
             self.load_s[unit] = load_s

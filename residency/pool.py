@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
-from engines.contract import EngineUnavailable, Request
+from engines.contract import EngineUnavailable, ModelLost, Request
 from residency.errors import EngineStalled
 from residency.footprints import Footprints
 from residency.lane import Lane
@@ -204,7 +204,7 @@ class Pool:
 
     def max_streams(self, unit: str) -> float:
         with self._changed:
-            return self._roster.max_streams(unit)
+            return self._roster.costs.max_streams(unit)
 
     def full(self, unit: str) -> bool:
         with self._changed:
@@ -225,15 +225,17 @@ class Pool:
     def status(self, name: str, policy: Policy) -> UnitStatus:
         with self._changed:
             roster, estimates = self._roster, self._roster.estimates[name]
-            failure = roster.loads.failure(name)
+            failure, proved_s = roster.loads.failure(name), roster.loads.proved_s(name)
+            lasts_s = 3 * self._rules.canary_s if self.units[name].probes else inf
             return UnitStatus(
                 name=name,
                 device=self.units[name].device,
                 state=roster.loads.state(name),
                 facts=self.units[name].facts,
+                healthy=proved_s is not None and self._now() - proved_s <= lasts_s and not self.wedged,
                 in_flight=roster.admission.in_flight_of(name),
                 cost=estimates.cost() if estimates.known else None,
-                realtime=roster.realtime(name),
+                realtime=roster.costs.realtime(name),
                 policy=policy,
                 footprint_bytes=self._footprints.of(self.units[name]),
                 last_error=None if failure is None else str(failure),
@@ -273,6 +275,11 @@ class Pool:
             self._roster.finish_unload(number, unit, self._now())
             self._settle()
             self._post_load_ended()
+
+    def finish_canary(self, number: int, unit: str, error: ModelLost | None) -> None:
+        with self._changed:
+            self._roster.finish_canary(number, unit, error, self._now())
+            self._settle()
 
     def measured(self, unit: str, peak_bytes: int) -> None:
         self._footprints.measured(self.units[unit], peak_bytes)

@@ -56,22 +56,23 @@ def probe(
     """Runs on the lane. Raises what the engine does; the first stream only warms up and isn't told of."""
     if not requests:
         return []
-    _speak(model, requests[:1], facts, now)
+    speak(model, requests[:1], facts, now)
     observed: list[Observed] = []
     until_s = now() + BUDGET_S
     full = min(facts.max_batch, facts.max_open)
     for request in cycle(requests):
-        observed += _speak(model, [request], facts, now)
+        observed += speak(model, [request], facts, now)
         if full > 1:
-            observed += _speak(model, [request] * full, facts, now)
+            observed += speak(model, [request] * full, facts, now)
         if now() >= until_s or len(observed) >= MOST_STEPS:
             return observed
     return observed
 
 
-def _speak(
+def speak(
     model: AnyModel, requests: Sequence[Request], facts: Facts, now: Callable[[], float]
 ) -> list[Observed]:
+    """Together. Raises what the engine does."""
     streams: list[Any] = []
     observed: list[Observed] = []
     try:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engines.contract import Chunk, EngineUnavailable, ModelLost, Request
 from residency.admission import Admission
+from residency.costs import Costs
 from residency.errors import Busy, EngineStalled
-from residency.estimates import Estimates
 from residency.lane_state import LaneState
 from residency.learning import learn_from_step
 from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming
@@ -19,10 +19,8 @@ from residency.notices import Notices
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
 from residency.units import Unit
-from residency.work import Load, Outcome, Rest, Step, Turn, Unload, Work
+from residency.work import Canary, Load, Outcome, Rest, Step, Turn, Unload, Work
 
-SHORT_CHARS = 40
-"""A first piece of a sentence."""
 REFUSED_S = 1.0
 """What is pinned may be unpinned: then who was kept out by it is let in."""
 
@@ -35,13 +33,14 @@ class Roster:
     ) -> None:
         self._units = units
         self._rules = rules
-        self._capacity = rules.max_load * lanes
         self.lanes = [LaneState(number, units) for number in range(lanes)]
-        self.estimates = {name: Estimates(unit.facts.max_batch) for name, unit in units.items()}
+        capacity = rules.max_load * lanes
+        self.costs = Costs(units, capacity=capacity, rules=rules)
+        self.estimates = self.costs.estimates
         self.admission = Admission(
-            lambda unit, count: self.estimates[unit].cost(count),
-            capacity=self._capacity,
-            max_streams=self.max_streams,
+            self.costs.cost,
+            capacity=capacity,
+            max_streams=self.costs.max_streams,
             max_queue=rules.max_queue,
             queue_wait_s=rules.queue_wait_s,
         )
@@ -52,20 +51,6 @@ class Roster:
         self.notices = Notices()
         """For the loop: taken and delivered by the caller."""
         self._keys = self._orders = 0
-
-    # Questions
-
-    def max_streams(self, unit: str) -> float:
-        if self._rules.max_streams is not None:
-            return self._rules.max_streams
-        return self.estimates[unit].streams(self._capacity) if self.realtime(unit) else 1
-
-    def realtime(self, unit: str) -> bool:
-        """Whether it can serve several: faster than speech, and quick with the shortest sensible piece."""
-        estimates, facts = self.estimates[unit], self._units[unit].facts
-        return estimates.cost() < 1 and (
-            facts.step_s is not None or estimates.step_s(SHORT_CHARS) <= self._rules.max_step_s
-        )
 
     # The loop's side
 
@@ -148,6 +133,8 @@ class Roster:
             return Work(closings, self._begin_step(lane, picked.entries, now_s))
         if (unit := self.loads.due(lane, now_s, idle=True)) is not None:
             return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
+        if (unit := self._unproved(lane, now_s)) is not None:
+            return Work(closings, lane.begin(Canary(unit), now_s, self._rules.stall_s))
         return Work(closings, Rest(now_s if closings else picked.wake_s))
 
     def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
@@ -160,6 +147,8 @@ class Roster:
             learn_from_step(self.estimates[unit], outcomes, timing, rate_hz)
         lane.finish()
         self.loads.used_s[unit] = ended_s
+        if any(isinstance(one.result, Chunk) for one in outcomes):
+            lane.proved_s[unit] = ended_s
         lost = next((one.result for one in outcomes if isinstance(one.result, ModelLost)), None)
         if lost is not None:
             self._lose(lane, unit, lost, ended_s)
@@ -173,6 +162,21 @@ class Roster:
         lane.finish()
         self.loads.finish(lane, unit, error, now_s, load_s=load_s)
         self._refuse_all(unit, now_s)
+
+    def finish_canary(self, number: int, unit: str, error: ModelLost | None, now_s: float) -> None:
+        """With an error the lane has unloaded the model."""
+        lane = self.lanes[number]
+        lane.finish()
+        if error is None:
+            lane.proved_s[unit] = now_s
+        else:
+            self._lose(lane, unit, error, now_s)
+
+    def _unproved(self, lane: LaneState, now_s: float) -> str | None:
+        """A model that hasn't spoken for long."""
+        able = [unit for unit in lane.loaded if self._units[unit].probes and not lane.open_of(unit)]
+        within_s = self._rules.canary_s * (2 if self.admission.in_flight else 1)
+        return next((unit for unit in able if now_s - lane.proved_s[unit] >= within_s), None)
 
     def finish_unload(self, number: int, unit: str, now_s: float) -> None:
         lane = self.lanes[number]
@@ -296,10 +300,8 @@ class Roster:
     def _refuse_all(self, unit: str, now_s: float) -> None:
         """If it can't be had: all that wait for it."""
         failure = self.loads.refusal(unit, now_s)
-        if failure is None:
-            return
         for listener in list(self.listeners.values()):
-            if listener.spec.unit == unit and listener.jobs and not listener.stepping:
+            if failure and listener.spec.unit == unit and listener.jobs and not listener.stepping:
                 self._refuse(listener, failure, now_s)
 
     def _fail(self, listener: Listener, job: Job, error: Exception, now_s: float) -> None:

@@ -24,6 +24,8 @@ class Rules:
     stall_ratio: float = 10.0
     load_s: float = 600.0
     """The same for a load."""
+    canary_s: float = 300.0
+    """A model that hasn't spoken for so long is asked to, unheard."""
     preload: tuple[str, ...] = ()
     """Units that every lane of their device loads before it serves."""
     live_prompt_bytes: int = 256 << 20

@@ -43,6 +43,8 @@ class UnitStatus:
     device: str
     state: UnitState
     facts: Facts
+    healthy: bool
+    """It is loaded, and has spoken lately; an old proof is none."""
     in_flight: int
     cost: float | None
     """Device seconds for a second of speech, its inverse the speed in real time; None: never measured."""

@@ -32,6 +32,13 @@ class Unload:
 
 
 @dataclass(frozen=True, slots=True)
+class Canary:
+    """Say something that nobody hears, to see that it still can."""
+
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     until_s: float
     """Infinite: until something changes."""
@@ -47,7 +54,7 @@ class Closing:
 class Work:
     closings: tuple[Closing, ...]
     """Before the task."""
-    task: Step | Load | Unload | Rest
+    task: Step | Load | Unload | Canary | Rest
 
 
 @dataclass(frozen=True, slots=True)

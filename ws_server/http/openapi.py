@@ -106,6 +106,7 @@ _ENGINE = _object(
     missing_extra=_STRING,
     state={"type": "string", "enum": ["unloaded", "loading", "ready", "failed", "draining"]},
     resident=_BOOLEAN,
+    healthy=_BOOLEAN,
     policy=_STRING,
     checkpoint=_STRING,
     device=_STRING,
