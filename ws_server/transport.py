@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import Frame
@@ -204,7 +205,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
                 pass  # A Unix socket, or a kernel without it: SO_SNDBUF alone bounds then.
 
     async def send(self, message: Any) -> None:
-        """Returns when the kernel has taken the message. Cancelled: it may have been sent."""
+        """Returns when the kernel has taken the message. Cancelled: it may have been sent.
+
+        Raises ClientDisconnected once the connection has been closed from here, without the application's doing.
+        """
+        await self.writable.wait()
+        if self.close_sent:
+            raise ClientDisconnected
         await super().send(message)
         if not self.writable.is_set():
             await self.writable.wait()
