@@ -168,7 +168,7 @@ async def test_an_engine_that_cant_be_loaded_leaves_a_server_that_says_so() -> N
     async with running(engines={"tone": {"fails_to_load": True}}) as server:
         ready = await server.http.get("/readyz")
         assert ready.status_code == 503
-        assert "tone was told to fail to load" in ready.json()["reason"]
+        assert "tone couldn't be loaded" in ready.json()["reason"]
         assert (await server.http.get("/livez")).status_code == 200
         assert (await refusal(server.url))[:2] == (503, "engine_unavailable")
 
