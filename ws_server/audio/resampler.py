@@ -23,14 +23,20 @@ class _SameRate:
 
 
 class _Soxr:
-    """The filter looks ahead: 40 to 90 ms of the signal stay inside until more comes or it ends."""
+    """The filter looks ahead: 40 to 90 ms of the signal stay inside until more comes or it ends.
+
+    Made with its first samples: it takes 50 kB, and of a client's open utterances most may have nothing to say.
+    """
 
     def __init__(self, in_rate_hz: int, out_rate_hz: int) -> None:
-        self._stream = soxr.ResampleStream(in_rate_hz, out_rate_hz, 1, dtype="float32", quality="HQ")
+        self._rates_hz = in_rate_hz, out_rate_hz
+        self._stream: soxr.ResampleStream | None = None
 
     def push(self, samples: Samples, *, last: bool) -> Samples:
         if not len(samples) and not last:
             return _NOTHING
+        if self._stream is None:
+            self._stream = soxr.ResampleStream(*self._rates_hz, 1, dtype="float32", quality="HQ")
         out = self._stream.resample_chunk(np.ascontiguousarray(samples, dtype=np.float32), last=last)
         if last:
             self._stream.clear()
