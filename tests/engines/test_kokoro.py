@@ -22,6 +22,8 @@ VOICES = Path(__file__).parents[2] / "build" / "kokoro-js" / "package" / "voices
 if not VOICES.is_dir() or not kokoro_module._installed_parts():
     pytest.skip(WHY, allow_module_level=True)
 
+pytestmark = pytest.mark.timeout(400)
+"""Two minutes of speech here, on a machine with other things to do."""
 SOURCE = Source(settings={"voices": str(VOICES), "threads": 2})
 
 
