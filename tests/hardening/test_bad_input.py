@@ -37,6 +37,9 @@ def server() -> Iterator[Server]:
         "warning",
         "--ping-s",
         "60",
+        # A fast client would pass the rate of messages first; that has tests of its own.
+        "--messages-per-s",
+        "1000000",
     )
     with serving(*flags) as running:
         yield running
