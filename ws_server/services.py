@@ -137,6 +137,9 @@ class Services:
             return "draining"
         if self.dispatcher.wedged:
             return "an engine step hasn't come back"
+        default = self.dispatcher.status(self.catalogue.default_engine)
+        if default.state == "ready" and not default.healthy:
+            return f"{default.name} hasn't spoken for long"
         return self.readiness.problem
 
     def gauges(self) -> Iterator[Gauge]:

@@ -177,6 +177,21 @@ def test_a_child_that_dies_while_it_starts_tells_its_exit_code() -> None:
         load(HostedEngine(ToneEngine(), registry.target("tone"), python=shutil.which("false")))
 
 
+def test_a_child_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+    # As if an interpreter had been named that runs another program.
+    impostor = tmp_path / "python"
+    hello = (
+        "import json, socket, struct, sys\n"
+        "end = socket.socket(fileno=int(sys.argv[2]))\n"
+        "header = json.dumps({'$map': [['wire', 99]]}).encode()\n"
+        "end.sendall(struct.pack('!II', len(header), 0) + header)\n"
+    )
+    impostor.write_text(f"#!{sys.executable}\n{hello}")
+    impostor.chmod(0o755)
+    with pytest.raises(EngineUnavailable, match="it speaks version 99, not 1"):
+        load(HostedEngine(ToneEngine(), registry.target("tone"), python=str(impostor)))
+
+
 def test_a_crash_while_loading_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineUnavailable, match="is gone: exit code 7"):
         load(fake("crashes", monkeypatch))
