@@ -35,22 +35,30 @@ class Footprints:
         self._file = file
         self._lock = Lock()
         self._measured: dict[str, int] = {} if file is None else _read(file)
+        self._signatures: dict[tuple[str, str], str] = {}
+        """Reading a version may read a file, and `of` is asked often."""
 
     def of(self, unit: Unit) -> int:
         """For the mode that takes most; 0: nothing is known."""
         declared = max(unit.facts.footprint_bytes.values(), default=0)
-        measured = self._measured.get(signature_of(unit), 0)
+        measured = self._measured.get(self._signature(unit), 0)
         return rounded_up(max(declared, measured))
 
     def measured(self, unit: Unit, peak_bytes: int) -> None:
         """Of this loading; the most of all counts."""
-        signature = signature_of(unit)
+        signature = self._signature(unit)
         with self._lock:
             if peak_bytes <= self._measured.get(signature, 0):
                 return
             self._measured[signature] = peak_bytes
             if self._file is not None:
                 _write(self._file, self._measured)
+
+    def _signature(self, unit: Unit) -> str:
+        key = unit.name, unit.facts.checkpoint
+        if key not in self._signatures:
+            self._signatures[key] = signature_of(unit)
+        return self._signatures[key]
 
 
 def _read(file: Path) -> dict[str, int]:

@@ -453,3 +453,17 @@ async def test_a_health_check_keeps_nothing_warm() -> None:
         await until(lambda: len(engine.models[0].steps()) > spoken, dispatcher)
         clock.now_s += 100.0
         await until(lambda: not resident(dispatcher), dispatcher)
+
+
+async def test_out_of_memory_while_speaking_fails_that_utterance_with_its_cause_and_no_other() -> None:
+    def step(streams: list[FakeStream]) -> None:
+        if any("huge" in stream.request.text for stream in streams):
+            raise MemoryError("2.5 GB asked for")
+
+    engine = FakeEngine(facts(), on_step=step)
+    async with dispatch(unit(engine), memory=FREE) as dispatcher:
+        failed = await say(dispatcher, "fake", "huge")
+        assert isinstance(failed.failures[0][1], EngineError)
+        assert "MemoryError" in str(failed.failures[0][1])
+        assert (await say(dispatcher, "fake")).samples == 500
+    assert len(engine.models) == 1
