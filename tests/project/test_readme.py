@@ -16,8 +16,9 @@ def python_examples() -> list[str]:
     return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_it_opens_with_what_it_does_in_two_sentences() -> None:
-    first = README.split("\n\n")[1]
+def test_it_opens_with_the_page_and_what_it_does_in_two_sentences() -> None:
+    _title, picture, first = README.split("\n\n")[:3]
+    assert picture.startswith("![")
     assert len(re.findall(r"[.!?](?:\s|$)", first)) == 2
 
 
