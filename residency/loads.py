@@ -148,6 +148,7 @@ class Loads:
     def lose(self, lane: LaneState, unit: str, error: Exception, now_s: float) -> None:
         """Its model is gone. The first time it is loaded again at once, then later and later."""
         lane.forget(unit)
+        self._granted.discard(unit)
         self.stale = True
         lived_s = now_s - self.loaded_s.get(unit, now_s)
         self._losses[unit] = 1 if lived_s >= LIVED_S else self._losses[unit] + 1
