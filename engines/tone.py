@@ -35,7 +35,8 @@ _CHAR_S = 0.06
 _GAP_S = 0.06
 _LEVEL = 0.3
 _FADE_S = 0.005
-_WORD = re.compile(r"\S*\w\S*")
+# With the letters of old scripts that are newer than this Python's tables: whoever cuts the text may know them.
+_WORD = re.compile(r"\S*[\w\U00010000-\U0003ffff]\S*")
 _VOICES_HZ: dict[str, float | None] = {"tone": None, "a3": 220.0, "a4": 440.0, "a5": 880.0}
 """None: derived from the text and the seed, so that two requests can be told apart."""
 _LOW_HZ, _HIGH_HZ = 200, 2000

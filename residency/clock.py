@@ -5,6 +5,8 @@ from math import inf
 
 AHEAD_S = 0.25
 """A report may lie this far beyond real time since the first frame: clocks and buffers of devices differ."""
+ROUNDING_S = 1e-6
+"""Sums of seconds are this exact: a frame at the very moment of running dry ends no gap."""
 MERGE_S = 0.05
 """Reports of the same state that come closer than this are merged: 20 a second."""
 
@@ -81,7 +83,7 @@ class PlayoutClock:
             self._first_sent_s = now_s
             if self.frozen_s is None:
                 self.origin_s = now_s + self._cushion_s
-        elif self.dry_s < now_s:
+        elif now_s - self.dry_s > ROUNDING_S:
             gap = Gap(self.sent_s, self.dry_s, now_s)
             self.gaps += 1
             self._floor_s = self.sent_s
