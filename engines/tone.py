@@ -6,13 +6,13 @@ come 60 ms of silence, so that an ear (or a program) can count them.
 
 import hashlib
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import regex
 
 from engines.contract import (
     BuiltinVoice,
@@ -35,8 +35,8 @@ _CHAR_S = 0.06
 _GAP_S = 0.06
 _LEVEL = 0.3
 _FADE_S = 0.005
-# With the letters of old scripts that are newer than this Python's tables: whoever cuts the text may know them.
-_WORD = re.compile(r"\S*[\w\U00010000-\U0003ffff]\S*")
+# By the tables that the guards count letters with: a script may be newer than this Python's own.
+_WORD = regex.compile(r"\S*[\p{L}\p{N}_]\S*")
 _VOICES_HZ: dict[str, float | None] = {"tone": None, "a3": 220.0, "a4": 440.0, "a5": 880.0}
 """None: derived from the text and the seed, so that two requests can be told apart."""
 _LOW_HZ, _HIGH_HZ = 200, 2000
