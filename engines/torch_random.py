@@ -37,11 +37,20 @@ class RandomState:
 
 
 def _get(device: torch.device) -> torch.Tensor:
-    return torch.get_rng_state() if device.type == "cpu" else torch.cuda.get_rng_state(device)
+    match device.type:
+        case "cpu":
+            return torch.get_rng_state()
+        case "mps":
+            return torch.mps.get_rng_state()
+        case _:
+            return torch.cuda.get_rng_state(device)
 
 
 def _set(device: torch.device, state: torch.Tensor) -> None:
-    if device.type == "cpu":
-        torch.set_rng_state(state)
-    else:
-        torch.cuda.set_rng_state(state, device)
+    match device.type:
+        case "cpu":
+            torch.set_rng_state(state)
+        case "mps":
+            torch.mps.set_rng_state(state)
+        case _:
+            torch.cuda.set_rng_state(state, device)

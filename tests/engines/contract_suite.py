@@ -93,7 +93,8 @@ class EngineContract:
         assert info.version
         assert info.voices
         assert info.languages
-        assert "cpu" in info.devices
+        assert info.devices
+        assert info.devices <= {"cpu", "cuda", "mps"}
         assert len({voice.voice_id for voice in info.voices}) == len(info.voices)
         assert all(voice.language in info.languages for voice in info.voices)
 

@@ -1,0 +1,84 @@
+"""Where an engine on PyTorch computes and how precisely, and what is given back when it is unloaded."""
+
+import gc
+from typing import Any, Literal, get_args
+
+from engines.accelerator import require_device
+from engines.contract import OptionError
+
+Precision = Literal["auto", "bfloat16", "float16", "float32"]
+"""`auto`: half of float32 on an accelerator that computes in it, float32 on a processor."""
+
+
+def check_precision(value: object, param: str = "dtype") -> None:
+    """Of a setting; needs no PyTorch. Raises OptionError."""
+    if value not in get_args(Precision):
+        raise OptionError(param, f"must be one of {', '.join(get_args(Precision))}")
+
+
+def check_threads(value: object, param: str = "threads") -> None:
+    """Raises OptionError."""
+    if type(value) is not int or not 1 <= value <= 64:
+        raise OptionError(param, "must be 1 to 64")
+
+
+class TorchDevice:
+    """Held by a model from load to unload, by one thread; a second `give_back` does nothing.
+
+    Libraries set the process's number of threads as they are imported: import first, then make this.
+    """
+
+    def __init__(self, device: str, *, threads: int | None = None) -> None:
+        """`threads`: None: as they are. Raises EngineUnavailable where PyTorch can't use the device."""
+        import torch
+
+        require_device(torch, device)
+        self.device = torch.device(device)
+        self._threads_before: int | None = None
+        if threads is not None:
+            self._threads_before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def dtype(self, precision: Precision) -> Any:
+        """A torch.dtype."""
+        import torch
+
+        if precision != "auto":
+            return getattr(torch, precision)
+        match self.device.type:
+            case "cuda":
+                return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+            case "mps":
+                return torch.float16
+            case _:
+                return torch.float32
+
+    def peak_bytes(self) -> int | None:
+        """What was taken of the device's memory at the most; on an Apple GPU what is taken now; None: a processor."""
+        import torch
+
+        match self.device.type:
+            case "cuda":
+                return int(torch.cuda.max_memory_reserved(self.device))
+            case "mps":
+                return int(torch.mps.driver_allocated_memory())
+            case _:
+                return None
+
+    def give_back(self) -> None:
+        """What nobody refers to any more: drop the model first."""
+        import torch
+
+        gc.collect()
+        match self.device.type:
+            case "cuda":
+                torch.cuda.empty_cache()
+            case "mps":
+                torch.mps.empty_cache()
+            case _:
+                pass
+        if self._threads_before is not None:
+            torch.set_num_threads(self._threads_before)
+            self._threads_before = None
