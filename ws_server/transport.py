@@ -10,21 +10,16 @@ from collections import deque
 from typing import Any, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import Frame
 
-from ws_server.binding import SEND_BUFFER_BYTES
+from ws_server.http_connection import HttpConnection
+from ws_server.reader_watch import ReaderWatch
 
-MAX_HEAD_BYTES = 32 * 1024
-BODY_S = 300.0
-"""A request's whole body has to arrive within; what takes a body has its own, closer bounds."""
 NOTSENT_LOWAT_BYTES = 2 * 1024
 """What waits in the kernel can't be taken back by a cancel: for a slow reader of mu-law these are 0.2 s."""
-HTTP_SEND_BUFFER_BYTES = 128 * 1024
-"""Nobody barges in on an HTTP answer, and with less than the 64 kB of a loopback packet each one waits for a timer."""
 MAX_FRAGMENTS = 4096
 """Of one message: empty ones cost a list entry each and no byte of the message's limit."""
 MAX_WAITING_MESSAGES = 64
@@ -33,142 +28,6 @@ MAX_WAITING_BYTES = 1 << 20
 SLICE_BYTES = 8 * 1024
 """Parsed in one go: a read can bring 256 kB, thousands of messages, and the loop has others to serve."""
 _TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if hasattr(socket, "SO_PEERSEC") else None)
-
-
-class ReaderWatch:
-    """Cuts a client that takes no byte for so long."""
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, after_s: float) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._after_s = after_s
-        self._timer: asyncio.TimerHandle | None = None
-        self._waiting_bytes = 0
-
-    def begin(self) -> None:
-        """It hasn't taken everything."""
-        if self._timer is None:
-            self._waiting_bytes = self._transport.get_write_buffer_size()
-            self._timer = self._loop.call_later(self._after_s, self._check)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _check(self) -> None:
-        self._timer = None
-        if self._transport.get_write_buffer_size() < self._waiting_bytes:
-            self.begin()
-        else:
-            self._transport.abort()
-
-
-class HttpConnection(HttpToolsProtocol):
-    """Bounds the size of a request's head, the time that head and body take to arrive (slow loris), and the time
-    for which nothing of an answer is taken.
-    """
-
-    head_s = 10.0
-    stalled_reader_s = 60.0
-    _watch: ReaderWatch | None = None
-    _deadline: asyncio.TimerHandle | None = None
-    _head_bytes = 0
-    _in_head = True
-    _refused = False
-    _upgraded = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        _set_send_buffer(transport, HTTP_SEND_BUFFER_BYTES)
-        transport.set_write_buffer_limits(high=1, low=0)
-        self._watch = ReaderWatch(transport, self.loop, self.stalled_reader_s)
-        self._arm(self.head_s)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        self._forget_reader()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._watch is not None:
-            self._watch.begin()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._forget_reader()
-
-    def _forget_reader(self) -> None:
-        if self._watch is not None:
-            self._watch.end()
-
-    def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
-        if self._in_head:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse()
-        elif self._deadline is None and not self._is_answering and not self._upgraded:
-            # Line ends alone begin no request, but have ended uvicorn's wait for one.
-            self._arm(self.head_s)
-
-    @property
-    def _is_answering(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def handle_websocket_upgrade(self) -> None:
-        self._upgraded = True
-        self._disarm()
-        self._forget_reader()
-        _set_send_buffer(self.transport, SEND_BUFFER_BYTES)
-        super().handle_websocket_upgrade()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
-        self._arm(self.head_s)
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._head_bytes = 0
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
-            self._refuse()
-            return
-        self._arm(BODY_S)
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        if not self._refused:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._disarm()
-        if not self._refused:
-            super().on_message_complete()
-
-    def _refuse(self) -> None:
-        self._refused = True
-        self.transport.write(
-            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.close()
-
-    def _arm(self, after_s: float) -> None:
-        self._disarm()
-        self._deadline = self.loop.call_later(after_s, self._too_slow)
-
-    def _disarm(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _too_slow(self) -> None:
-        self._deadline = None
-        self.transport.abort()
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
@@ -356,12 +215,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
 def _length(event: Any) -> int:
     """In bytes, or in characters, which are no more."""
     return len(event.get("bytes") or event.get("text") or b"")
-
-
-def _set_send_buffer(transport: asyncio.BaseTransport, size_bytes: int) -> None:
-    raw: socket.socket | None = transport.get_extra_info("socket")
-    if raw is not None:
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_bytes)
 
 
 def connection_classes(

@@ -70,6 +70,11 @@ async def receive_until(stream: SocketStream, mark: bytes) -> None:
             seen = seen[-len(mark) :] + await stream.receive()
 
 
+def read_little(stream: SocketStream) -> None:
+    plain = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no Django here
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+
 def reset_on_close(stream: SocketStream) -> None:
     plain = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no Django here
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,32 +1,27 @@
 """Connections that would have stayed for ever, or have kept megabytes: what they hold is bounded, and they end."""
 
-import socket
 from contextlib import suppress
 from typing import Any
 
 import anyio
 import uvicorn
 from anyio import to_thread
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 
-from tests.hardening.raw import frame, upgraded
+from tests.hardening.raw import frame, read_little, upgraded
 from tests.ws_server.conversing import until
 from tests.ws_server.running import Running, running
 from ws_server.binding import bind
+from ws_server.http_connection import HttpConnection
 from ws_server.serve import Server
 from ws_server.settings import Settings
-from ws_server.transport import MAX_WAITING_BYTES, HttpConnection, SocketConnection, connection_classes
+from ws_server.transport import MAX_WAITING_BYTES, SocketConnection, connection_classes
 
 MEGABYTE = 1 << 20
 
 
 def open_connections(server: Running, kind: type[Any]) -> list[Any]:
     return [one for one in server.connections if isinstance(one, kind)]
-
-
-def read_little(stream: SocketStream) -> None:
-    plain = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no Django here
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
 
 async def is_over(stream: SocketStream) -> bool:

@@ -33,7 +33,9 @@ class Running:
     port: int
     http: httpx.AsyncClient
     connections: set[Any]
-    """uvicorn's."""
+    """uvicorn's, and"""
+    tasks: set[Any]
+    """one for each request."""
 
     @property
     def services(self) -> Services:
@@ -112,7 +114,8 @@ async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Runnin
                 with anyio.fail_after(20):
                     await app.services.readiness.settled()
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-                yield Running(app, port, client, server.server_state.connections)
+                state = server.server_state
+                yield Running(app, port, client, state.connections, state.tasks)
         finally:
             app.services.sessions.drain(time.monotonic())
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):

@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from protocol.codec import MSGPACK
 from protocol.messages import Done, End, Open, Ping, Pong, Text
 from tests.ws_server.running import Running, running
-from ws_server.transport import MAX_FRAGMENTS, MAX_HEAD_BYTES, SLICE_BYTES
+from ws_server.http_connection import MAX_HEAD_BYTES
+from ws_server.transport import MAX_FRAGMENTS, SLICE_BYTES
 
 TEXT, BINARY, PING = 1, 2, 9
 
