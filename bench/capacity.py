@@ -63,8 +63,8 @@ def listeners(runs: int = 3, seconds: float = 20) -> list[Row]:
         Row(
             "listeners at once without a gap, one lane",
             f"{number:.0f} (runs: {', '.join(map(str, sorted(numbers)))}) = {100 * number / bare:.0f} % of "
-            f"the {bare:.0f} audio-s/s of the bare engine (the library's own call), {100 * number / ours:.0f} % of the {ours:.0f} "
-            "of ours without a server",
+            f"the {bare:.0f} audio-s/s of the bare engine (the library's own call), "
+            f"{100 * number / ours:.0f} % of the {ours:.0f} of ours without a server",
             "≥ 90 %",
             number >= 0.9 * bare,
             {"listeners": number, "bare_audio_s_per_s": bare, "ours_audio_s_per_s": ours},
