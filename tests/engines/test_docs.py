@@ -15,6 +15,7 @@ from engines.kokoro import KokoroSettings
 from engines.pocket import PocketOptions, PocketSettings
 from engines.tone_settings import FAULTS, ToneOptions, ToneSettings
 from engines.vits_voice import VitsSettings
+from engines.voxcpm_settings import VoxcpmOptions, VoxcpmSettings
 from tests.engines.speaking import speak
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8")
@@ -60,6 +61,8 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
         ("kokoro", KokoroSettings),
         ("pocket", PocketSettings),
         ("pocket", PocketOptions),
+        ("voxcpm", VoxcpmSettings),
+        ("voxcpm", VoxcpmOptions),
     ],
 )
 def test_every_setting_and_option_is_on_the_page(name: str, settings: Any) -> None:
