@@ -7,7 +7,7 @@ from engines.accelerator import require_device
 from engines.contract import OptionError
 
 Precision = Literal["auto", "bfloat16", "float16", "float32"]
-"""`auto`: half of float32 on an accelerator that computes in it, float32 on a processor."""
+"""`auto`: half of float32 on CUDA, float32 elsewhere."""
 
 
 def check_precision(value: object, param: str = "dtype") -> None:
@@ -50,8 +50,6 @@ class TorchDevice:
         match self.device.type:
             case "cuda":
                 return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-            case "mps":
-                return torch.float16
             case _:
                 return torch.float32
 

@@ -13,6 +13,7 @@ from engines.contract import Request, Source
 from engines.guards import Guarded
 from engines.kokoro import KokoroSettings
 from engines.pocket import PocketOptions, PocketSettings
+from engines.qwen_options import QwenOptions, QwenSettings
 from engines.tone_settings import FAULTS, ToneOptions, ToneSettings
 from engines.vits_voice import VitsSettings
 from engines.voxcpm_settings import VoxcpmOptions, VoxcpmSettings
@@ -61,6 +62,8 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
         ("kokoro", KokoroSettings),
         ("pocket", PocketSettings),
         ("pocket", PocketOptions),
+        ("qwen", QwenSettings),
+        ("qwen", QwenOptions),
         ("voxcpm", VoxcpmSettings),
         ("voxcpm", VoxcpmOptions),
     ],

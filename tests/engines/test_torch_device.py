@@ -1,5 +1,7 @@
 """What every engine on PyTorch shares, on a processor; CUDA and MPS are on machines that have them."""
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch isn't installed here; make test-engines has it")
@@ -47,7 +49,7 @@ def test_the_threads_of_the_process_are_given_back_once() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_s1_without_a_gpu_it_refuses() -> None:
-    with pytest.raises(EngineUnavailable, match=f"PyTorch {torch.__version__}.*sees no GPU"):
+    with pytest.raises(EngineUnavailable, match=rf"PyTorch {re.escape(torch.__version__)} .*sees no GPU"):
         TorchDevice("cuda")
 
 
