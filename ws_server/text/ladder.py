@@ -1,5 +1,6 @@
 """The places inside a sentence at which it may be cut, best first: clause, connecting word, white space, grapheme."""
 
+from bisect import bisect_right
 from itertools import pairwise
 
 import regex
@@ -11,9 +12,7 @@ CLAUSE_MARKS = ",;:،，、；：—–-)"
 CLAUSE = regex.compile(
     r"[,;:،)][\"'”’»)\]]{0,6}+(?=\s)|[，、；：](?![”」』）\d])|—(?![\"'”’—])|(?<=\s)[–-](?=\s)"
 )
-_WORD = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}]{1,2}+|[^\s\p{Han}\p{Hiragana}\p{Katakana}]*[\p{L}\p{N}][^\s\p{Han}\p{Hiragana}\p{Katakana}]*"
-)
+_TOKEN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]{1,2}+|[^\s\p{Han}\p{Hiragana}\p{Katakana}]++")
 _SPOKEN = regex.compile(r"[\p{L}\p{N}]")
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 _SPACE = regex.compile(r"\s")
@@ -34,17 +33,25 @@ def unspaced_chars(text: str, start: int, end: int) -> int:
 
 def words(text: str, start: int, end: int) -> int:
     """Two characters of a script without spaces count as a word."""
-    return sum(1 for _ in _WORD.finditer(text, start, end))
+    return len(_word_ends(text, start, end))
+
+
+def _word_ends(text: str, start: int, end: int) -> list[int]:
+    tokens = (token.span() for token in _TOKEN.finditer(text, start, end))
+    return [last for first, last in tokens if is_spoken(text, first, last)]
 
 
 def best_word(text: str, start: int, end: int, min_words: int, small: Connectors) -> int | None:
     """The best white space before `end` after at least `min_words` words."""
     best, best_score = None, -1
+    word_ends = _word_ends(text, start, end)
+    before = start
     spaces = [found.start() for found in _SPACE.finditer(text, start, end)]
     for place, following in pairwise([*spaces, end]):
-        if words(text, start, place) < min_words:
+        word_start, before = before, place + 1
+        if bisect_right(word_ends, place) < min_words:
             continue
-        score = _score(text, start, place, following, small)
+        score = _score(text, word_start, place, following, small)
         if score >= best_score:
             best, best_score = place, score
     return best
