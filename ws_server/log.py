@@ -3,11 +3,17 @@
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
+from ws_server.quotas import Bucket
+
 _LOGGER = "saystream"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/+@[]")
+_STRANGERS_PER_S = 10.0
+_STRANGERS_AT_ONCE = 300.0
+"""Lines about requests that make no sense: whoever reaches the port can bring about thousands in a second."""
 
 
 class Log:
@@ -43,11 +49,33 @@ def configure(form: Literal["console", "json"], level: str, stream: TextIO | Non
     root.setLevel(logging.WARNING)
     logging.getLogger(_LOGGER).setLevel(level.upper())
     # At "info" uvicorn writes each socket's path with its query, and a token is in there.
+    seldom = Seldom()
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logger = logging.getLogger(name)
         logger.handlers[:] = []
+        logger.filters[:] = [seldom]
         logger.propagate = True
         logger.setLevel(logging.WARNING)
+
+
+class Seldom(logging.Filter):
+    """Lets so many lines through; the next says how many it held back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = Bucket(_STRANGERS_PER_S, _STRANGERS_AT_ONCE)
+        self._unlogged = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now_s = time.monotonic()
+        if self._lines.wait_s(now_s) > 0:
+            self._unlogged += 1
+            return False
+        self._lines.take(1, now_s)
+        if self._unlogged:
+            record.msg, record.args = f"{record.getMessage()} ({self._unlogged} lines unlogged before)", ()
+            self._unlogged = 0
+        return True
 
 
 class ConsoleLines(logging.Formatter):
@@ -57,7 +85,9 @@ class ConsoleLines(logging.Formatter):
         moment = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
         fields = " ".join(f"{name}={_word(value)}" for name, value in _fields(record).items())
         line = f"{moment} {record.levelname.lower()} {_one_line(record.getMessage())} {fields}".rstrip()
-        return line + _trace(self, record)
+        # An exception quotes what it choked on, and that may be a client's.
+        trace = _trace(self, record).split("\n")[1:]
+        return "\n".join([line, *("    " + _printable(row) for row in trace)])
 
 
 class JsonLines(logging.Formatter):
@@ -90,7 +120,11 @@ def _word(value: Any) -> str:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.splitlines())
+    return _printable(" ".join(message.splitlines()))
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() or char == "\t" else f"\\x{ord(char):02x}" for char in line)
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

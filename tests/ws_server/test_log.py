@@ -1,6 +1,7 @@
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,13 @@ from ws_server.log import Log, configure
 def logging_as_before() -> Iterator[None]:
     names = (None, "saystream", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
     loggers = [logging.getLogger(name) for name in names]
-    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
+    before = [
+        (logger, logger.handlers[:], logger.filters[:], logger.level, logger.propagate) for logger in loggers
+    ]
     yield
-    for logger, handlers, level, propagate in before:
+    for logger, handlers, filters, level, propagate in before:
         logger.handlers[:] = handlers
+        logger.filters[:] = filters
         logger.setLevel(level)
         logger.propagate = propagate
 
@@ -75,6 +79,36 @@ def test_a_fault_carries_its_trace() -> None:
     except RuntimeError as error:
         Log().fault("failed", exception=error)
     assert "RuntimeError: broken" in json.loads(out.getvalue())["trace"]
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_what_an_exception_quotes_can_forge_neither_a_line_nor_a_terminals_command(form: str) -> None:
+    out = io.StringIO()
+    configure("json" if form == "json" else "console", "info", out)
+    try:
+        raise ValueError("can't say 'x\n12:00:00.000 info done id=forged\r\u2028\x1b[2J'")  # noqa: TRY301 - the same
+    except ValueError as error:
+        Log().fault("failed", exception=error)
+    lines = out.getvalue().split("\n")
+    assert not [line for line in lines if line.startswith("12:00:00.000")]
+    assert not {"\r", "\u2028", "\x1b"} & set(out.getvalue())
+
+
+def test_what_uvicorn_says_of_senseless_requests_is_limited_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    out = io.StringIO()
+    configure("console", "info", out)
+    for _ in range(5000):
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert len(out.getvalue().splitlines()) == 300
+    now_s += 1
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert "(4700 lines unlogged before)" in out.getvalue().splitlines()[-1]
+    Log().info("done")
+    assert " done" in out.getvalue().splitlines()[-1]
 
 
 def test_below_the_level_nothing_is_written() -> None:
