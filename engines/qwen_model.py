@@ -1,5 +1,6 @@
 """Qwen3-TTS loaded: utterances that are open at once and advance together, a frame of 80 ms at a time."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
@@ -241,13 +242,15 @@ def _load(library_class: Any, checkpoint: Checkpoint, device: TorchDevice) -> An
 
     logging.disable_progress_bar()
     try:
-        library = library_class.from_pretrained(
-            str(checkpoint.folder),
-            device_map=str(device.device),
-            dtype=device.dtype(checkpoint.dtype),
-            attn_implementation="sdpa",
-            local_files_only=True,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # among the libraries themselves
+            library = library_class.from_pretrained(
+                str(checkpoint.folder),
+                device_map=str(device.device),
+                dtype=device.dtype(checkpoint.dtype),
+                attn_implementation="sdpa",
+                local_files_only=True,
+            )
     except Exception as error:
         reason = str(error).strip().partition("\n")[0] or repr(error)
         raise EngineUnavailable(f"qwen couldn't be loaded from {checkpoint.folder}: {reason}") from error
