@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Generic, TypeVar
 
-from engines.contract import EngineError
+from engines.contract import VoiceUnavailable
 
 T = TypeVar("T")
 
@@ -37,12 +37,12 @@ class Background(Generic[T]):
         return not self._thread.is_alive()
 
     def wait(self) -> T | None:
-        """What was got; None: not yet, after a moment. Raises EngineError."""
+        """What was got; None: not yet, after a moment. Raises VoiceUnavailable."""
         self._thread.join(_POLL_S)
         if self.over:
             if self._got is None:
-                raise EngineError(f"{self._what} couldn't be loaded: {self._failure}")
+                raise VoiceUnavailable(f"{self._what} couldn't be loaded: {self._failure}")
             return self._got
         if monotonic() > self._give_up_s:
-            raise EngineError(f"{self._what} is still being loaded; try again later")
+            raise VoiceUnavailable(f"{self._what} is still being loaded; try again later")
         return None

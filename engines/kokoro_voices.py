@@ -13,7 +13,7 @@ from engines import hub
 from engines.contract import BuiltinVoice, EngineUnavailable, OptionError
 
 HUB_REPO = "onnx-community/Kokoro-82M-v1.0-ONNX"
-HUB_REVISION = "main"
+HUB_REVISION = "1939ad2a8e416c0acfeecc08a694d14ef25f2231"
 LANGUAGES = {
     "en-US": "en-us",
     "en-GB": "en-gb",
@@ -98,13 +98,13 @@ def from_path(path: Path) -> Styles:
     return found
 
 
-def from_hub() -> Styles:
-    readers = {name: partial(_fetched, name) for name in _NAMES}
-    return Styles(readers, f"{HUB_REPO} {HUB_REVISION}", remote=True)
+def from_hub(revision: str) -> Styles:
+    readers = {name: partial(_fetched, name, revision) for name in _NAMES}
+    return Styles(readers, f"{HUB_REPO} {revision}", remote=True)
 
 
-def _fetched(name: str) -> Style:
-    return _raw(hub.fetch(HUB_REPO, f"voices/{name}.bin", HUB_REVISION))
+def _fetched(name: str, revision: str) -> Style:
+    return _raw(hub.fetch(HUB_REPO, f"voices/{name}.bin", revision, engine="kokoro"))
 
 
 def _raw(file: Path) -> Style:

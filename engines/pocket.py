@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -9,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from engines import hub
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, OptionError, Source
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE_HZ = 24000
 FRAME_S = 0.08
+_HUB_FILE = re.compile(
+    r"^\s*(?P<name>\w+): *['\"]?hf://(?P<repo>[^/\s]+/[^/\s]+)/(?P<file>[^@\s'\"]+)(@(?P<revision>[^\s'\"]+))?",
+    re.MULTILINE,
+)
 _DEFAULT = "english"
 _TAGS = {
     "english": "en-US",
@@ -140,6 +146,18 @@ class PocketEngine:
             voices=tuple(BuiltinVoice(name, _label(name), tag) for name in voices),
         )
 
+    def fetch(self, source: Source) -> None:
+        """What the library would fetch while it loads, and more quietly."""
+        files = _on_hub(_config(source, PocketSettings.from_source(source)).read_text("utf-8"))
+        spare = files.pop("weights_path_without_voice_cloning", None)
+        for name, place in files.items():
+            try:
+                hub.fetch(*place, engine="pocket")
+            except EngineUnavailable:
+                if name != "weights_path" or spare is None:
+                    raise
+                hub.fetch(*spare, engine="pocket")
+
     def load(self, source: Source, device: str) -> "PocketModel":
         if device not in self.info.devices:
             raise EngineUnavailable(f"pocket runs on the CPU or on CUDA, not on {device!r}")
@@ -208,6 +226,12 @@ def _weights(config: str) -> list[Path]:
     """Files that a configuration names; what is on the hub has its revision in the text."""
     values = [line.partition(":")[2].strip().strip("'\"") for line in config.splitlines() if "path" in line]
     return [Path(value) for value in values if value and "://" not in value]
+
+
+def _on_hub(config: str) -> dict[str, tuple[str, str, str]]:
+    """Repository, file and revision of what a configuration names there, by its own word for it."""
+    found = _HUB_FILE.finditer(config)
+    return {match["name"]: (match["repo"], match["file"], match["revision"] or "main") for match in found}
 
 
 _digests: dict[tuple[Path, int, int], str] = {}

@@ -81,6 +81,9 @@ class VitsEngine:
             voices=tuple(builtin for voice in voices for builtin in voice.builtin()),
         )
 
+    def fetch(self, source: Source) -> None:
+        read_voices(source, VitsSettings.from_source(source))[0].fetched()
+
     def load(self, source: Source, device: str) -> "VitsModel":
         if device != "cpu":
             raise EngineUnavailable(f"vits runs on the CPU, not on {device!r}")

@@ -25,6 +25,8 @@ class VitsSettings:
     """Names of Piper's, fetched when they are first used, or files."""
     cache: str | None = None
     """Where a network's halves are kept."""
+    revision: str = HUB_REVISION
+    """Of the voices on the hub; of a branch or tag what it was when it was first fetched."""
     threads: int = 1
 
     @classmethod
@@ -39,6 +41,8 @@ class VitsSettings:
             raise OptionError("voices", "must be a list of names and files")
         if type(values.get("threads", 1)) is not int or not 1 <= values.get("threads", 1) <= 64:
             raise OptionError("threads", "must be 1 to 64")
+        if not isinstance(values.get("revision", ""), str):
+            raise OptionError("revision", "must be a commit, a tag or a branch")
         return cls(**{**values, "voices": tuple(map(str, voices))})
 
     @property
@@ -104,6 +108,7 @@ class Voice:
     network: Path | None
     """None: still on the hub."""
     config: Config | None
+    revision: str = HUB_REVISION
 
     @property
     def sample_rate_hz(self) -> int:
@@ -129,14 +134,16 @@ class Voice:
 
     def digest(self) -> str:
         if self.network is None:
-            return f"{HUB_REPO} {HUB_REVISION} {self.name}"
+            return f"{HUB_REPO} {self.revision} {self.name}"
         return _sha256(self.network) + _sha256(config_of(self.network))
 
     def fetched(self) -> Self:
         """Raises EngineUnavailable."""
         if self.network is not None:
             return self
-        network, config = (hub.fetch(HUB_REPO, file, HUB_REVISION) for file in _hub_files(self.name))
+        network, config = (
+            hub.fetch(HUB_REPO, file, self.revision, engine="vits") for file in _hub_files(self.name)
+        )
         return type(self)(self.name, network, Config.read(config))
 
 
@@ -148,7 +155,7 @@ def read_voices(source: Source, settings: VitsSettings) -> list[Voice]:
             found.setdefault(network.stem, _local(network))
     for named in settings.voices:
         if _NAME.fullmatch(named):
-            found.setdefault(named, _on_hub(named))
+            found.setdefault(named, _on_hub(named, settings.revision))
         elif Path(named).expanduser().is_file():
             network = Path(named).expanduser()
             found.setdefault(network.stem, _local(network))
@@ -179,10 +186,11 @@ def _local(network: Path) -> Voice:
     return Voice(network.stem, network, Config.read(config_of(network)))
 
 
-def _on_hub(name: str) -> Voice:
-    network, config = (hub.cached(HUB_REPO, file, HUB_REVISION) for file in _hub_files(name))
+def _on_hub(name: str, revision: str) -> Voice:
+    commit = hub.commit_of(HUB_REPO, revision)
+    network, config = (hub.cached(HUB_REPO, file, commit) for file in _hub_files(name))
     if network is None or config is None:
-        return Voice(name, None, None)
+        return Voice(name, None, None, commit)
     return Voice(name, network, Config.read(config))
 
 

@@ -28,3 +28,12 @@ class UnknownUnit(ResidencyError):  # noqa: N818 - named by situation
     def __init__(self, unit: str) -> None:
         super().__init__(f"no engine named {unit!r} is configured")
         self.unit = unit
+
+
+def without_frames(error: Exception) -> Exception:
+    """It is kept for a while; what was half loaded mustn't be."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

@@ -9,6 +9,22 @@ from pathlib import Path
 from typing import Any
 
 _STATM = Path("/proc/self/statm")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_OWN_MAPPING_BYTES = 1 << 20
+_TRIM_BYTES = 16 << 20
+
+
+def keep_large_blocks_apart() -> None:
+    """From now on each is a mapping of its own, which goes back to the system when it is freed.
+
+    glibc's own threshold rises with what is freed, up to 32 MB: after the first unload the next model's weights
+    lie in the heap among what stays, and their pages with them.
+    """
+    libc = _libc()
+    if libc is not None:
+        libc.mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
+        # Setting the one fixes the other at 128 kB, and the heap's end would go back and forth.
+        libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
 
 
 def give_back() -> None:
@@ -22,9 +38,9 @@ def give_back() -> None:
     gc.collect()
     if frozen:
         gc.freeze()
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
+    libc = _libc()
+    if libc is not None:
+        libc.malloc_trim(0)
 
 
 def resident_bytes() -> int:
@@ -36,11 +52,12 @@ def resident_bytes() -> int:
 
 
 @cache
-def _malloc_trim() -> Any:
-    """None where the C library isn't glibc."""
+def _libc() -> Any:
+    """None where it isn't glibc."""
     if not sys.platform.startswith("linux"):
         return None
     try:
-        return ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+    except OSError:
         return None
+    return libc if hasattr(libc, "malloc_trim") and hasattr(libc, "mallopt") else None

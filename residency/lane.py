@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from engines.contract import Chunk, EngineError, ModelLost
-from residency.giving_back import give_back, resident_bytes
+from residency.errors import without_frames
+from residency.giving_back import give_back, keep_large_blocks_apart, resident_bytes
 from residency.probe import Observed, probe, speak
 from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
@@ -74,6 +75,7 @@ class Lane:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        keep_large_blocks_apart()
         try:
             while (work := self._foreman.next_work(self.number)) is not None:
                 self._close(work.closings)
@@ -171,7 +173,7 @@ class Lane:
             observed = probe(model, unit.probes, unit.facts, self._now)
         except Exception as error:
             log.exception("%s couldn't be loaded", name)
-            failure = _without_frames(error)
+            failure = without_frames(error)
             self._unload_one(name)
         load_s = self._now() - started_s
         give_back()
@@ -216,15 +218,6 @@ class Lane:
             self._models.pop(name).unload()
         except Exception:
             log.exception("%s couldn't be unloaded", name)
-
-
-def _without_frames(error: Exception) -> Exception:
-    """It is kept for a while; what was half loaded mustn't be."""
-    link: BaseException | None = error
-    while link is not None:
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
-    return error
 
 
 def _as_known_error(error: Exception) -> Exception:

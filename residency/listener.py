@@ -82,7 +82,7 @@ class Job:
 
 
 class Listener:
-    """Methods are for the event loop; `jobs` and the flags after it belong to the roster, under its lock."""
+    """Methods are for the event loop; `jobs` and the flags after it belong to its audience, under the lock."""
 
     __slots__ = (
         "_owner",

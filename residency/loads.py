@@ -28,8 +28,19 @@ class Failure:
 class Loads:
     """Of one device; pure. `governed`: what may be loaded, and what is to leave, is decided by a planner."""
 
-    def __init__(self, lanes: Sequence[LaneState], preload: Iterable[str], *, governed: bool) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[LaneState],
+        preload: Iterable[str],
+        *,
+        governed: bool,
+        remote: Iterable[str] = (),
+    ) -> None:
+        """`remote`: units whose files are looked for before each load."""
         self._lanes = lanes
+        self._unfetched = set(remote)
+        self._remote = frozenset(self._unfetched)
+        self._fetching: set[str] = set()
         self._governed = governed
         self._granted: set[str] = set()
         self.leaving: frozenset[str] = frozenset()
@@ -63,7 +74,7 @@ class Loads:
             return "draining"
         if self.here(unit):
             return "ready"
-        if self.loading(unit):
+        if self.loading(unit) or unit in self._fetching:
             return "loading"
         return "failed" if unit in self._failures else "unloaded"
 
@@ -104,6 +115,24 @@ class Loads:
 
     # What happens
 
+    def begin_fetches(self, now_s: float) -> list[str]:
+        """Those whose files somebody has to bring here now, and to tell of it by `finish_fetch`."""
+        wanted = {
+            *self._asked_s,
+            *self._granted,
+            *(unit for unit, waiting in self._waiting.items() if waiting),
+        }
+        due = sorted(unit for unit in wanted & self._unfetched if self._may(unit, now_s))
+        self._unfetched.difference_update(due)
+        self._fetching.update(due)
+        return due
+
+    def finish_fetch(self, unit: str, error: Exception | None, now_s: float) -> None:
+        self.stale = True
+        self._fetching.discard(unit)
+        if error is not None:
+            self._fail_to_load(unit, error, now_s)
+
     def ask_for(self, unit: str, now_s: float) -> None:
         """Have every lane load it, once more if that has failed."""
         self._failures.pop(unit, None)
@@ -136,7 +165,11 @@ class Loads:
             self._failures.pop(unit, None)
             self.loaded_s[unit] = self.used_s[unit] = now_s
             self.load_s[unit] = load_s
-            return
+        else:
+            self._fail_to_load(unit, error, now_s)
+
+    def _fail_to_load(self, unit: str, error: Exception, now_s: float) -> None:
+        self._forget_files(unit)
         if not isinstance(error, EngineUnavailable):
             error = EngineUnavailable(f"{unit} couldn't be loaded: {_told(error)}")
         self.fail(unit, error, now_s + RELOAD_S)
@@ -148,6 +181,7 @@ class Loads:
     def lose(self, lane: LaneState, unit: str, error: Exception, now_s: float) -> None:
         """Its model is gone. The first time it is loaded again at once, then later and later."""
         lane.forget(unit)
+        self._forget_files(unit)
         self._granted.discard(unit)
         self.stale = True
         lived_s = now_s - self.loaded_s.get(unit, now_s)
@@ -160,18 +194,24 @@ class Loads:
         lane.forget(unit)
         self.stale = True
         if not self.here(unit):
+            self._forget_files(unit)
             self._granted.discard(unit)
             self._waiting_since_s[unit] = now_s
+
+    def _forget_files(self, unit: str) -> None:
+        """They may have gone since; before the next load they are looked for again."""
+        if unit in self._remote and not self.here(unit):
+            self._unfetched.add(unit)
 
     # What a lane should do
 
     def due(self, lane: LaneState, now_s: float, *, idle: bool) -> str | None:
         """What the lane should load now: what is to be there from the start, else what listeners wait for."""
         for unit in self._asked_s:
-            if unit not in lane.loaded and self._may(unit, now_s):
+            if unit not in lane.loaded and self._may_load(unit, now_s):
                 return unit
         for unit, waiting in self._waiting.items():
-            if not waiting or unit in lane.loaded or self.loading(unit) or not self._may(unit, now_s):
+            if not waiting or unit in lane.loaded or self.loading(unit) or not self._may_load(unit, now_s):
                 continue
             if self.here(unit):
                 # Another lane serves it already: a second model is for those with nothing else to do.
@@ -181,13 +221,19 @@ class Loads:
                 return unit
         if idle:
             for unit in self._granted:
-                if not self.here(unit) and not self.loading(unit):
+                if not self.here(unit) and not self.loading(unit) and self._fetched(unit):
                     return unit
         return None
 
     def leaver(self, lane: LaneState) -> str | None:
         """What the lane should unload now."""
         return next((unit for unit in self.leaving if unit in lane.loaded and not lane.open_of(unit)), None)
+
+    def _may_load(self, unit: str, now_s: float) -> bool:
+        return self._fetched(unit) and self._may(unit, now_s)
+
+    def _fetched(self, unit: str) -> bool:
+        return unit not in self._unfetched and unit not in self._fetching
 
     def _may(self, unit: str, now_s: float) -> bool:
         if self.barred(unit, now_s) or unit in self.leaving:

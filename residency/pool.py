@@ -1,13 +1,14 @@
 """The lanes of one device and the lock that they share with the event loop."""
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
 from engines.contract import EngineUnavailable, ModelLost, Request
-from residency.errors import EngineStalled
+from residency.errors import EngineStalled, without_frames
 from residency.footprints import Footprints
 from residency.lane import Lane
 from residency.learning import learn_from_probe
@@ -21,6 +22,8 @@ from residency.rules import Rules
 from residency.tenancy import at_work, tenant_of
 from residency.units import Unit, UnitStatus
 from residency.work import Outcome, Rest, Work
+
+log = logging.getLogger(__name__)
 
 
 class Pool:
@@ -70,6 +73,8 @@ class Pool:
         self._on_stale = on_stale
         for lane in self._lanes:
             lane.start()
+        with self._changed:
+            self._settle()
 
     def stop(self, timeout_s: float) -> bool:
         """Blocks, so not for the loop; False: a lane hasn't come back."""
@@ -84,13 +89,15 @@ class Pool:
 
     def open(self, spec: ListenerSpec, handler: ListenerHandler, replaces: Listener | None) -> Listener:
         with self._changed:
-            listener = self._roster.open(spec, handler, owner=self, replaces=replaces, now_s=self._now())
+            listener = self._roster.audience.open(
+                spec, handler, owner=self, replaces=replaces, now_s=self._now()
+            )
             self._settle()
         return listener
 
     def submit(self, listener: Listener, request: Request, cut_s: float) -> int:
         with self._changed:
-            number = self._roster.submit(listener, request, cut_s, self._now())
+            number = self._roster.audience.submit(listener, request, cut_s, self._now())
             self._settle()
         return number
 
@@ -102,19 +109,19 @@ class Pool:
     def close(self, listener: Listener) -> None:
         if not listener.closed:
             with self._changed:
-                self._roster.close(listener, self._now())
+                self._roster.audience.close(listener, self._now())
                 self._settle()
 
     def moved(self, listener: Listener) -> None:
         with self._changed:
-            if self._roster.moved(listener, self._now()):
+            if self._roster.audience.moved(listener, self._now()):
                 self._settle()
             else:
                 self._post()
 
     def text_finished(self, listener: Listener) -> None:
         with self._changed:
-            self._roster.text_finished(listener, self._now())
+            self._roster.audience.text_finished(listener, self._now())
             self._settle()
 
     def tick(self) -> None:
@@ -161,7 +168,9 @@ class Pool:
                 self._footprints.of(self.units[unit]) * len(self._lanes),
                 loads=self._roster.loads,
                 lanes=self._roster.lanes,
-                listeners=at_work(self._roster.listeners.values(), self._roster.admission, unit),
+                listeners=at_work(
+                    self._roster.audience.listeners.values(), self._roster.audience.admission, unit
+                ),
                 now_s=self._now(),
                 swap_s=swap_s,
             )
@@ -180,15 +189,15 @@ class Pool:
     @property
     def load(self) -> float:
         with self._changed:
-            return min(1.0, self._roster.admission.load / len(self._lanes))
+            return min(1.0, self._roster.audience.admission.load / len(self._lanes))
 
     @property
     def in_flight(self) -> int:
-        return self._roster.admission.in_flight
+        return self._roster.audience.admission.in_flight
 
     @property
     def queued(self) -> int:
-        return self._roster.admission.queued
+        return self._roster.audience.admission.queued
 
     @property
     def wedged(self) -> bool:
@@ -200,7 +209,7 @@ class Pool:
 
     @property
     def open_listeners(self) -> int:
-        return len(self._roster.listeners)
+        return len(self._roster.audience.listeners)
 
     def max_streams(self, unit: str) -> float:
         with self._changed:
@@ -208,11 +217,11 @@ class Pool:
 
     def full(self, unit: str) -> bool:
         with self._changed:
-            return not self._roster.admission.has_place(unit)
+            return not self._roster.audience.admission.has_place(unit)
 
     def retry_after_s(self) -> float:
         with self._changed:
-            return self._roster.admission.retry_after_s()
+            return self._roster.audience.admission.retry_after_s()
 
     def step_s(self, unit: str, chars: int) -> float:
         with self._changed:
@@ -233,7 +242,7 @@ class Pool:
                 state=roster.loads.state(name),
                 facts=self.units[name].facts,
                 healthy=proved_s is not None and self._now() - proved_s <= lasts_s and not self.wedged,
-                in_flight=roster.admission.in_flight_of(name),
+                in_flight=roster.audience.admission.in_flight_of(name),
                 cost=estimates.cost() if estimates.known else None,
                 realtime=roster.costs.realtime(name),
                 policy=policy,
@@ -291,9 +300,32 @@ class Pool:
                 self._settle()
                 self._post_load_ended()
 
+    # Bringing files here, beside the lanes: others speak meanwhile
+
+    def _begin_fetches(self) -> None:
+        """The lock is held."""
+        if self._loop is None or self._stopping:
+            return
+        for unit in self._roster.loads.begin_fetches(self._now()):
+            # A daemon: a download that hangs mustn't keep the process.
+            threading.Thread(target=self._fetch, args=(unit,), name=f"fetch {unit}", daemon=True).start()
+
+    def _fetch(self, unit: str) -> None:
+        failure: Exception | None = None
+        try:
+            self.units[unit].fetch()
+        except Exception as error:
+            log.exception("what %s needs couldn't be fetched", unit)
+            failure = without_frames(error)
+        with self._changed:
+            self._roster.finish_fetch(unit, failure, self._now())
+            self._settle()
+            self._post_load_ended()
+
     # From the lanes to the loop
 
     def _settle(self) -> None:
+        self._begin_fetches()
         self._changed.notify_all()
         self._post()
 
@@ -303,7 +335,12 @@ class Pool:
         if loads.stale and self._loop is not None and not self._stopping:
             loads.stale = False
             self._loop.call_soon_threadsafe(self._on_stale)
-        if self._roster.notices and not self._posted and self._loop is not None and not self._stopping:
+        if (
+            self._roster.audience.notices
+            and not self._posted
+            and self._loop is not None
+            and not self._stopping
+        ):
             self._posted = True
             self._loop.call_soon_threadsafe(self._deliver)
 
@@ -318,7 +355,7 @@ class Pool:
     def _deliver(self) -> None:
         with self._changed:
             self._posted = False
-            self._undelivered.extend(self._roster.notices.take())
+            self._undelivered.extend(self._roster.audience.notices.take())
         try:
             while self._undelivered:
                 listener, call = self._undelivered.popleft()

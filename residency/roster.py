@@ -1,21 +1,19 @@
-"""Who listens on a device, what is to be made for whom, and which lane makes it now.
+"""What each lane of a device does next, and what follows from what it has done.
 
 Pure: no thread, lock or clock. Whoever calls it holds one lock around every call, and afterwards wakes the lanes
-and delivers its `notices` on the loop.
+and delivers the audience's `notices` on the loop.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engines.contract import Chunk, EngineUnavailable, ModelLost, Request
-from residency.admission import Admission
+from engines.contract import Chunk, EngineUnavailable, ModelLost
+from residency.audience import Audience
 from residency.costs import Costs
-from residency.errors import Busy, EngineStalled
+from residency.errors import EngineStalled
 from residency.lane_state import LaneState
 from residency.learning import learn_from_step
-from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Owner, StepTiming
+from residency.listener import Job, Listener, StepTiming
 from residency.loads import Loads
-from residency.need import claim_of, paused_full, spare
-from residency.notices import Notices
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
 from residency.units import Unit
@@ -34,84 +32,17 @@ class Roster:
         self._units = units
         self._rules = rules
         self.lanes = [LaneState(number, units) for number in range(lanes)]
-        capacity = rules.max_load * lanes
-        self.costs = Costs(units, capacity=capacity, rules=rules)
+        self.costs = Costs(units, capacity=rules.max_load * lanes, rules=rules)
         self.estimates = self.costs.estimates
-        self.admission = Admission(
-            self.costs.cost,
-            capacity=capacity,
-            max_streams=self.costs.max_streams,
-            max_queue=rules.max_queue,
-            queue_wait_s=rules.queue_wait_s,
-        )
-        self.listeners: dict[int, Listener] = {}
-        self._ready: dict[int, Entry] = {}
         preload = (name for name in rules.preload if name in units)
-        self.loads = Loads(self.lanes, preload, governed=governed)
-        self.notices = Notices()
-        """For the loop: taken and delivered by the caller."""
-        self._keys = self._orders = 0
-
-    # The loop's side
-
-    def open(
-        self,
-        spec: ListenerSpec,
-        handler: ListenerHandler,
-        *,
-        owner: Owner,
-        replaces: Listener | None,
-        now_s: float,
-    ) -> Listener:
-        self._keys += 1
-        listener = Listener(spec, handler, key=self._keys, owner=owner, now_s=now_s)
-        self.listeners[listener.key] = listener
-        if replaces is not None and not replaces.closed:
-            listener.made_any = replaces.made_any
-            listener.entry.order = replaces.entry.order
-            if self.admission.take_over(replaces.key, claim_of(listener), now_s):
-                listener.noticed = replaces.noticed
-                if self.admission.holds(listener.key):
-                    self._granted(listener, now_s)
-            self.close(replaces, now_s)
-        return listener
-
-    def submit(self, listener: Listener, request: Request, cut_s: float, now_s: float) -> int:
-        number = listener.next_job
-        listener.next_job += 1
-        if listener.ended:
-            return number
-        listener.jobs.append(Job(number, request, cut_s))
-        if len(listener.jobs) == 1:
-            self._want(listener, now_s)
-        return number
-
-    def text_finished(self, listener: Listener, now_s: float) -> None:
-        listener.text_finished = True
-        self._release_if_spare(listener, now_s)
-
-    def moved(self, listener: Listener, now_s: float) -> bool:
-        """Its clock or socket has changed; True if a lane should look again."""
-        if listener.ended:
-            return False
-        if listener.jobs and not listener.stepping:
-            self._want(listener, now_s)
-        self._release_if_spare(listener, now_s)
-        return listener.key in self._ready
-
-    def close(self, listener: Listener, now_s: float) -> None:
-        listener.closed = True
-        self._end(listener, now_s)
+        remote = (name for name, unit in units.items() if unit.fetches)
+        self.loads = Loads(self.lanes, preload, governed=governed, remote=remote)
+        self.audience = Audience(self.lanes, self.loads, self.costs, rules)
 
     def tick(self, now_s: float) -> None:
         """What time alone brings about; call it a few times a second."""
         self._watch(now_s)
-        for key in self.admission.expired(now_s):
-            self._refuse(self.listeners[key], self._busy("no slot became free in time"), now_s)
-        for key in self.admission.holders():
-            self._release_if_spare(self.listeners[key], now_s)
-        self._admit(now_s)
-        self._give_notices(now_s)
+        self.audience.tick(now_s)
 
     # A lane's side
 
@@ -123,7 +54,7 @@ class Roster:
         if (unit := self.loads.due(lane, now_s, idle=False)) is not None:
             return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
         picked = pick(
-            self._ready.values(),
+            self.audience.ready.values(),
             now_s=now_s,
             lane=number,
             rooms=lane.rooms(self.loads.leaving),
@@ -161,7 +92,11 @@ class Roster:
         lane = self.lanes[number]
         lane.finish()
         self.loads.finish(lane, unit, error, now_s, load_s=load_s)
-        self._refuse_all(unit, now_s)
+        self.audience.refuse_all(unit, now_s)
+
+    def finish_fetch(self, unit: str, error: Exception | None, now_s: float) -> None:
+        self.loads.finish_fetch(unit, error, now_s)
+        self.audience.refuse_all(unit, now_s)
 
     def finish_canary(self, number: int, unit: str, error: ModelLost | None, now_s: float) -> None:
         """With an error the lane has unloaded the model."""
@@ -175,7 +110,7 @@ class Roster:
     def _unproved(self, lane: LaneState, now_s: float) -> str | None:
         """A model that hasn't spoken for long."""
         able = [unit for unit in lane.loaded if self._units[unit].probes and not lane.open_of(unit)]
-        within_s = self._rules.canary_s * (2 if self.admission.in_flight else 1)
+        within_s = self._rules.canary_s * (2 if self.audience.admission.in_flight else 1)
         return next((unit for unit in able if now_s - lane.proved_s[unit] >= within_s), None)
 
     def finish_unload(self, number: int, unit: str, now_s: float) -> None:
@@ -195,7 +130,7 @@ class Roster:
         self.loads.direct(load=load, leave=leave)
         for unit, error in refused.items():
             self.loads.fail(unit, error, now_s + REFUSED_S)
-            self._refuse_all(unit, now_s)
+            self.audience.refuse_all(unit, now_s)
 
     def lose_lane(self, number: int, now_s: float) -> None:
         """Its thread has ended."""
@@ -203,124 +138,17 @@ class Roster:
         lane.loaded.clear()
         self._stall(lane, now_s)
 
-    # Slots
-
-    def _want(self, listener: Listener, now_s: float) -> None:
-        """It has something to be made."""
-        unit, key = listener.spec.unit, listener.key
-        if (refusal := self._refusal(unit, now_s)) is not None:
-            self._refuse(listener, refusal, now_s)
-            return
-        if not self.admission.holds(key) and not self.admission.waits(key) and not paused_full(listener):
-            if not self.admission.request(claim_of(listener), now_s):
-                self._refuse(listener, self._busy("no slot and no place in the queue is free"), now_s)
-                return
-            if self.admission.holds(key):
-                self._granted(listener, now_s)
-            else:
-                self._give_notices(now_s)
-        self._refresh(listener, now_s)
-
-    def _refusal(self, unit: str, now_s: float) -> Exception | None:
-        if all(lane.stalled for lane in self.lanes):
-            return EngineStalled(unit, max(now_s - lane.started_s for lane in self.lanes))
-        return self.loads.refusal(unit, now_s)
-
-    def _busy(self, message: str) -> Busy:
-        return Busy(message, self.admission.retry_after_s())
-
-    def _granted(self, listener: Listener, now_s: float) -> None:
-        """The first slot decides its place among those whose deadlines are kept."""
-        listener.granted_s = now_s
-        if not listener.entry.order:
-            self._orders += 1
-            listener.entry.order = self._orders
-
-    def _release_if_spare(self, listener: Listener, now_s: float) -> None:
-        if self.admission.holds(listener.key) and spare(listener, now_s):
-            self.admission.release(listener.key, now_s)
-            self._refresh(listener, now_s)
-            self._admit(now_s)
-
-    def _admit(self, now_s: float) -> None:
-        for key in self.admission.admit(now_s):
-            self._granted(self.listeners[key], now_s)
-            self._refresh(self.listeners[key], now_s)
-
-    # Listeners
-
-    def _refresh(self, listener: Listener, now_s: float) -> None:
-        """Whether a lane may pick it; one without a slot still finishes the stream that it has open."""
-        entry, key = listener.entry, listener.key
-        may = self.admission.holds(key) or entry.lane is not None
-        if not listener.jobs or listener.stepping or listener.ended or not may:
-            if self._ready.pop(key, None) is not None:
-                self.loads.waits(entry.unit, -1, now_s)
-            return
-        job = listener.jobs[0]
-        estimates, chars, first = self.estimates[entry.unit], len(job.request.text), job.steps == 0
-        entry.cut_s = max(job.cut_s, listener.granted_s)
-        entry.est_s = estimates.step_s(chars, first=first)
-        entry.est_high_s = estimates.step_high_s(chars, first=first)
-        if key in self._ready:
-            return
-        self._ready[key] = entry
-        self.loads.waits(entry.unit, +1, now_s)
-        if self.loads.state(entry.unit) != "ready":
-            self.notices.waits(listener, "loading", now_s)
-
-    def _end(self, listener: Listener, now_s: float) -> None:
-        """No step starts for it any more. Its slot comes free when the step that it is in has ended."""
-        if not listener.ended:
-            listener.ended = True
-            self._refresh(listener, now_s)
-            if not listener.stepping:
-                self._leave(listener, now_s)
-        if listener.closed and not listener.stepping:
-            self.listeners.pop(listener.key, None)
-
-    def _leave(self, listener: Listener, now_s: float) -> None:
-        if listener.entry.lane is not None:
-            self.lanes[listener.entry.lane].close(listener.spec.unit, listener.jobs[0])
-            listener.entry.lane = None
-        listener.jobs.clear()
-        self.admission.release(listener.key, now_s)
-        self._admit(now_s)
-
-    def _refuse(self, listener: Listener, error: Exception, now_s: float) -> None:
-        """Once it has been heard this is a failure of the job that was to follow."""
-        if listener.ended:
-            return
-        if listener.made_any and listener.jobs:
-            self._fail(listener, listener.jobs[0], error, now_s)
-            return
-        self.notices.refused(listener, error)
-        self._end(listener, now_s)
-
-    def _refuse_all(self, unit: str, now_s: float) -> None:
-        """If it can't be had: all that wait for it."""
-        failure = self.loads.refusal(unit, now_s)
-        for listener in list(self.listeners.values()):
-            if failure and listener.spec.unit == unit and listener.jobs and not listener.stepping:
-                self._refuse(listener, failure, now_s)
-
-    def _fail(self, listener: Listener, job: Job, error: Exception, now_s: float) -> None:
-        if listener.ended:
-            return
-        self.notices.failed(listener, job, error)
-        self._end(listener, now_s)
-
     # Steps
 
     def _begin_step(self, lane: LaneState, entries: Sequence[Entry], now_s: float) -> Step:
         turns = []
         for entry in entries:
-            listener = self.listeners[entry.key]
+            listener = self.audience.listeners[entry.key]
             if entry.lane is None:
                 entry.lane = lane.number
                 lane.opening(entry.unit)
             listener.stepping = True
-            self._refresh(listener, now_s)
+            self.audience.refresh(listener, now_s)
             turns.append(Turn(listener, listener.jobs[0]))
         expected_s = max(entry.est_high_s for entry in entries)
         within_s = max(self._rules.stall_s, self._rules.stall_ratio * expected_s)
@@ -329,28 +157,26 @@ class Roster:
     def _lose(self, lane: LaneState, unit: str, error: ModelLost, now_s: float) -> None:
         """Its streams are gone with it; what hasn't been begun waits for its next load."""
         self.loads.lose(lane, unit, error, now_s)
-        for listener in list(self.listeners.values()):
+        for listener in list(self.audience.listeners.values()):
             if listener.entry.lane != lane.number or listener.spec.unit != unit:
                 continue
             listener.entry.lane = None
             job = listener.jobs[0]
             job.stream = None
             if not listener.stepping:
-                self._fail(listener, job, error, now_s)
-        self._refuse_all(unit, now_s)
+                self.audience.fail(listener, job, error, now_s)
+        self.audience.refuse_all(unit, now_s)
 
     def _finish_turn(self, lane: LaneState, outcome: Outcome, timing: StepTiming) -> None:
         listener, job, now_s = outcome.turn.listener, outcome.turn.job, timing.ended_s
         listener.stepping = False
         if listener.ended:
-            self._leave(listener, now_s)
-            if listener.closed:
-                self.listeners.pop(listener.key, None)
+            self.audience.let_go(listener, now_s)
         elif isinstance(outcome.result, ModelLost) and job.may_try_again(outcome.result):
             job.lost = True
-            self._want(listener, now_s)
+            self.audience.want(listener, now_s)
         elif isinstance(outcome.result, Exception):
-            self._fail(listener, job, outcome.result, now_s)
+            self.audience.fail(listener, job, outcome.result, now_s)
         else:
             self._advance(lane, listener, job, outcome.result, timing)
 
@@ -363,7 +189,7 @@ class Roster:
         job.audio_s += audio_s
         entry.make(audio_s, timing.ended_s, listener.spec.cushion_s)
         listener.made_any = True
-        self.notices.made(listener, job, chunk, timing)
+        self.audience.notices.made(listener, job, chunk, timing)
         if chunk.last:
             listener.jobs.popleft()
             lane.close(unit.name, job)
@@ -371,8 +197,8 @@ class Roster:
             speech_s = job.audio_s * listener.spec.speed
             self.estimates[unit.name].observe_job(chars=len(job.request.text), speech_s=speech_s)
         if listener.jobs:
-            self._want(listener, timing.ended_s)
-        self._release_if_spare(listener, timing.ended_s)
+            self.audience.want(listener, timing.ended_s)
+        self.audience.release_if_spare(listener, timing.ended_s)
 
     # Time
 
@@ -384,17 +210,13 @@ class Roster:
     def _stall(self, lane: LaneState, now_s: float) -> None:
         lane.stalled = True
         stuck = [turn.listener for turn in lane.step.turns] if lane.step is not None else []
-        stuck += [one for one in self.listeners.values() if one.entry.lane == lane.number]
+        stuck += [one for one in self.audience.listeners.values() if one.entry.lane == lane.number]
         if all(one.stalled for one in self.lanes):
-            stuck += [one for one in self.listeners.values() if one.jobs]
+            stuck += [one for one in self.audience.listeners.values() if one.jobs]
         for listener in stuck:
             error = EngineStalled(listener.spec.unit, now_s - lane.started_s)
             if listener.jobs:
-                self._fail(listener, listener.jobs[0], error, now_s)
+                self.audience.fail(listener, listener.jobs[0], error, now_s)
             # The step may never end: the slot doesn't wait for it.
-            self.admission.release(listener.key, now_s)
-        self._admit(now_s)
-
-    def _give_notices(self, now_s: float) -> None:
-        for position, (key, wait_s) in enumerate(self.admission.waits_s().items(), 1):
-            self.notices.waits(self.listeners[key], "busy", now_s, position, wait_s)
+            self.audience.admission.release(listener.key, now_s)
+        self.audience.admit(now_s)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engines.contract import Engine, Facts, Model, Request, Source
+from engines.contract import Engine, Facts, Fetching, Model, Request, Source
 from residency.planner import Policy
 from residency.prompts import PromptSource
 
@@ -28,6 +28,16 @@ class Unit:
     """In a process of its own, with a lane of its own that waits for it."""
     prompts: PromptSource | None = None
     """Where uploaded voices come from; None: from nowhere."""
+
+    @property
+    def fetches(self) -> bool:
+        """Its weights may have to be brought here before it is loaded."""
+        return isinstance(self.engine, Fetching)
+
+    def fetch(self) -> None:
+        """For a thread that nobody waits for. Raises EngineUnavailable, or what the engine does."""
+        if isinstance(self.engine, Fetching):
+            self.engine.fetch(self.source)
 
     def load(self) -> AnyModel:
         """Called by the lane that will own the model. Raises EngineUnavailable, or what the engine does."""

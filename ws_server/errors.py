@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from engines.contract import EngineError, EngineUnavailable, ModelStalled, OptionError
+from engines.contract import EngineError, EngineUnavailable, ModelStalled, OptionError, VoiceUnavailable
 from engines.registry import UnknownEngine
 from protocol import messages as wire
 from protocol.errors import ErrorCode, make_error
@@ -14,6 +14,7 @@ from ws_server.plan import Refusal
 CODES: dict[type[Exception], ErrorCode] = {
     Busy: "busy",
     ModelStalled: "engine_stalled",
+    VoiceUnavailable: "engine_unavailable",
     EngineError: "engine_failed",
     EngineStalled: "engine_stalled",
     EngineUnavailable: "engine_unavailable",

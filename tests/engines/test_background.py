@@ -4,7 +4,7 @@ import pytest
 
 from engines import background
 from engines.background import Background
-from engines.contract import EngineError
+from engines.contract import VoiceUnavailable
 
 
 def got(thing: Background[str]) -> str:
@@ -35,7 +35,7 @@ def test_its_failure_is_that_of_everyone_who_waits() -> None:
 
     thing = Background("a voice", broken)
     for _ in range(2):
-        with pytest.raises(EngineError, match="a voice couldn't be loaded: no network"):
+        with pytest.raises(VoiceUnavailable, match="a voice couldn't be loaded: no network"):
             got(thing)
 
 
@@ -48,7 +48,7 @@ def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         return "late"
 
     thing = Background("a voice", slow)
-    with pytest.raises(EngineError, match="still being loaded"):
+    with pytest.raises(VoiceUnavailable, match="still being loaded"):
         thing.wait()
     go.set()
     assert got(thing) == "late"

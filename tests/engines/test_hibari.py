@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hibari import Hibari, voices
 
+from engines import background
 from engines import hibari as hibari_module
-from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source
+from engines.contract import EngineUnavailable, OptionError, Request, Source, VoiceUnavailable
 from engines.hibari import HibariEngine, HibariModel, engine
 from tests.engines.contract_suite import EngineContract
 from tests.engines.speaking import finish, speak, step
@@ -184,7 +185,7 @@ def test_a_voice_in_the_cache_speaks_and_the_bundled_one_meanwhile(own_cache: Pa
 def test_a_voice_that_cannot_be_fetched_fails_its_stream_and_says_why(own_cache: Path) -> None:
     model = engine.load(Source(), "cpu")
     for _ in range(2):
-        with pytest.raises(EngineError, match=r"kore.*could not download"):
+        with pytest.raises(VoiceUnavailable, match=r"kore.*could not download"):
             speak(model, request(voice="kore"))
     assert speak(model, request()).samples.size > 24000
 
@@ -200,9 +201,9 @@ def test_a_hub_that_never_answers_fails_its_stream_in_the_end(
 
     model = engine.load(Source(), "cpu")
     monkeypatch.setattr(hibari_module, "_load_voice", hang)
-    monkeypatch.setattr(hibari_module, "_VOICE_WAIT_S", 0.05)
+    monkeypatch.setattr(background, "_PATIENCE_S", 0.05)
     try:
-        with pytest.raises(EngineError, match="still being fetched"):
+        with pytest.raises(VoiceUnavailable, match="still being loaded"):
             speak(model, request(voice="fable"))
     finally:
         release.set()

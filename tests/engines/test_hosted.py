@@ -188,7 +188,7 @@ def test_a_child_of_another_version_is_refused_with_both_versions(tmp_path: Path
     )
     impostor.write_text(f"#!{sys.executable}\n{hello}")
     impostor.chmod(0o755)
-    with pytest.raises(EngineUnavailable, match="it speaks version 99, not 1"):
+    with pytest.raises(EngineUnavailable, match="it speaks version 99, not 2"):
         load(HostedEngine(ToneEngine(), registry.target("tone"), python=str(impostor)))
 
 

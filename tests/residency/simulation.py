@@ -93,7 +93,7 @@ class Speaker:
     def end(self) -> None:
         if self.listener is not None and not self.listener.closed:
             self.finished_s = self.world.now_s
-            self.world.roster.close(self.listener, self.world.now_s)
+            self.world.roster.audience.close(self.listener, self.world.now_s)
 
 
 class World:
@@ -149,7 +149,7 @@ class World:
 
     def _arrive(self, speaker: Speaker) -> None:
         trace = speaker.trace
-        listener = self.roster.open(trace.spec, speaker, owner=self, replaces=None, now_s=self.now_s)
+        listener = self.roster.audience.open(trace.spec, speaker, owner=self, replaces=None, now_s=self.now_s)
         speaker.listener = listener
         for after_s, chars in trace.cuts:
             self.at(trace.at_s + after_s, lambda chars=chars: self._submit(speaker, chars))  # type: ignore[misc]
@@ -167,7 +167,7 @@ class World:
         assert listener is not None
         if listener.closed:
             return
-        number = self.roster.submit(listener, request("x" * chars), self.now_s, self.now_s)
+        number = self.roster.audience.submit(listener, request("x" * chars), self.now_s, self.now_s)
         if number == len(speaker.trace.cuts) - 1 and speaker.trace.ends:
             listener.finish_text()
 
@@ -179,10 +179,10 @@ class World:
     # The listeners' owner
 
     def moved(self, listener: Listener) -> None:
-        self.roster.moved(listener, self.now_s)
+        self.roster.audience.moved(listener, self.now_s)
 
     def text_finished(self, listener: Listener) -> None:
-        self.roster.text_finished(listener, self.now_s)
+        self.roster.audience.text_finished(listener, self.now_s)
 
     # Time
 
@@ -200,7 +200,7 @@ class World:
             self._replan()
             for lane in range(len(self._busy)):
                 self._poke(lane)
-            self.max_queued = max(self.max_queued, self.roster.admission.queued)
+            self.max_queued = max(self.max_queued, self.roster.audience.admission.queued)
 
     def _tick(self) -> None:
         self.roster.tick(self.now_s)
@@ -218,7 +218,7 @@ class World:
             1,
             loads=self.roster.loads,
             lanes=self.roster.lanes,
-            listeners=at_work(self.roster.listeners.values(), self.roster.admission, unit),
+            listeners=at_work(self.roster.audience.listeners.values(), self.roster.audience.admission, unit),
             now_s=self.now_s,
             swap_s=swap_s,
         )
@@ -237,7 +237,7 @@ class World:
             self._memory.replan()
 
     def _deliver(self) -> None:
-        while events := self.roster.notices.take():
+        while events := self.roster.audience.notices.take():
             for listener, call in events:
                 if not listener.closed:
                     call()
@@ -247,7 +247,7 @@ class World:
     def _poke(self, lane: int) -> None:
         if self._busy[lane]:
             return
-        ready = list(self.roster._ready.values())
+        ready = list(self.roster.audience.ready.values())
         work = self.roster.next_work(lane, self.now_s)
         match work.task:
             case Step() as step:

@@ -28,7 +28,7 @@ class Bench:
                     self.roster.finish_load(lane, name, None, self.now_s)
 
     def open(self, notes: Notes | None = None, replaces: Listener | None = None, **spec: float) -> Listener:
-        return self.roster.open(
+        return self.roster.audience.open(
             ListenerSpec(unit="fake", **spec),  # type: ignore[arg-type]
             notes or Notes(),
             owner=self,
@@ -37,7 +37,7 @@ class Bench:
         )
 
     def submit(self, listener: Listener, text: str = "0123456789") -> None:
-        self.roster.submit(listener, request(text), self.now_s, self.now_s)
+        self.roster.audience.submit(listener, request(text), self.now_s, self.now_s)
 
     def step(self, *, seconds: float = 1.0, last: bool = True, error: EngineError | None = None) -> Listener:
         work = self.roster.next_work(0, self.now_s)
@@ -49,7 +49,7 @@ class Bench:
         return work.task.turns[0].listener
 
     def deliver(self) -> None:
-        for listener, call in self.roster.notices.take():
+        for listener, call in self.roster.audience.notices.take():
             if not listener.closed:
                 call()
 
@@ -58,13 +58,13 @@ class Bench:
         self.deliver()
 
     def moved(self, listener: Listener) -> None:
-        self.roster.moved(listener, self.now_s)
+        self.roster.audience.moved(listener, self.now_s)
 
     def text_finished(self, listener: Listener) -> None:
-        self.roster.text_finished(listener, self.now_s)
+        self.roster.audience.text_finished(listener, self.now_s)
 
     def holds(self, listener: Listener) -> bool:
-        return self.roster.admission.holds(listener.key)
+        return self.roster.audience.admission.holds(listener.key)
 
 
 def test_a_slot_is_taken_with_the_first_segment_not_with_the_opening() -> None:
@@ -148,8 +148,8 @@ def test_a_failure_gives_the_slot_to_the_next_in_the_queue() -> None:
     bench.step(error=EngineError("no"))
     assert [str(error) for _, error in first.failures] == ["no"]
     assert bench.holds(waiting)
-    bench.roster.close(failing, bench.now_s)
-    assert len(bench.roster.listeners) == 1
+    bench.roster.audience.close(failing, bench.now_s)
+    assert len(bench.roster.audience.listeners) == 1
 
 
 def test_a_replacement_that_waited_keeps_its_place_and_is_no_newcomer_to_the_queue() -> None:
@@ -159,7 +159,7 @@ def test_a_replacement_that_waited_keeps_its_place_and_is_no_newcomer_to_the_que
         bench.submit(listener)
     instead = bench.open(replaces=waiting)
     assert waiting.closed
-    assert list(bench.roster.admission.order()) == [instead.key, behind.key]
+    assert list(bench.roster.audience.admission.order()) == [instead.key, behind.key]
 
 
 def test_a_slot_that_was_taken_over_is_given_back_if_no_text_comes() -> None:
@@ -186,7 +186,7 @@ def test_what_was_refused_never_runs() -> None:
     bench.submit(refused)
     bench.deliver()
     assert [type(error) for error in notes.refusals] == [Busy]
-    bench.roster.close(speaking, bench.now_s)
+    bench.roster.audience.close(speaking, bench.now_s)
     assert bench.roster.next_work(0, bench.now_s).task == Rest(inf)
 
 
@@ -233,7 +233,7 @@ def test_a_load_waits_while_listeners_of_what_is_loaded_need_the_lane_but_not_fo
     speaking = bench.open()
     for _ in range(9):
         bench.submit(speaking)
-    other = bench.roster.open(
+    other = bench.roster.audience.open(
         ListenerSpec(unit="other"), Notes(), owner=bench, replaces=None, now_s=bench.now_s
     )
     bench.submit(other)

@@ -60,10 +60,10 @@ def check_pick(world: World, lane: int, ready: list[Entry], picked: tuple[Entry,
 
 def assert_nothing_leaks(world: World) -> None:
     roster = world.roster
-    assert roster.admission.in_flight == 0
-    assert roster.admission.queued == 0
-    assert len(roster.listeners) == 0
-    assert not roster._ready
+    assert roster.audience.admission.in_flight == 0
+    assert roster.audience.admission.queued == 0
+    assert len(roster.audience.listeners) == 0
+    assert not roster.audience.ready
     assert all(lane.open_streams == 0 for lane in roster.lanes)
 
 
@@ -253,7 +253,7 @@ def test_two_lanes_hold_twice_the_listeners_of_one() -> None:
         )
         for _ in range(40):
             world.add(Trace(at_s=100.0, cuts=((0.0, 30),) * 8, spec=spec(cushion_s=2.0)))
-        world.at(105.0, lambda: at_five.append(world.roster.admission.in_flight))
+        world.at(105.0, lambda: at_five.append(world.roster.audience.admission.in_flight))
         at_five: list[int] = []
         world.run()
         assert world.due_gaps == []

@@ -298,7 +298,7 @@ async def test_a_reader_that_stops_holds_the_engine_and_not_the_memory() -> None
             with anyio.fail_after(20):
                 while len(made) < 2 or made[-1] != made[-2]:
                     await anyio.sleep(0.3)
-                    listeners = server.services.dispatcher._pools["cpu"]._roster.listeners.values()
+                    listeners = server.services.dispatcher._pools["cpu"]._roster.audience.listeners.values()
                     made.append(max((one.entry.made_s for one in listeners), default=0.0))
             # The lead is 30 s, and it is less than a thirtieth of the text.
             assert 0 < made[-1] < 60
