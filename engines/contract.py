@@ -159,6 +159,8 @@ class Chunk:
     words: tuple[Word, ...] = ()
     """Words whose times became known with this chunk; only where Facts.exact_words."""
     last: bool = False
+    wants_text: bool = False
+    """Nothing more can be made before `extend`; only where the request had last=False."""
 
 
 P = TypeVar("P")

@@ -108,6 +108,7 @@ class Guarded(Generic[P, S]):
     def extend(self, stream: GuardedStream[P, S], text: str, last: bool) -> None:
         self._model.extend(stream.inner, text, last)
         stream.request = replace(stream.request, text=stream.request.text + text, last=last)
+        stream.gate.cut_after(self._cut_after_samples(stream.request))
 
     def step(self, streams: Sequence[GuardedStream[P, S]]) -> Sequence[Chunk | EngineError]:
         running = [stream for stream in streams if not stream.over]
@@ -131,9 +132,14 @@ class Guarded(Generic[P, S]):
         self._model.unload()
 
     def _gate(self, request: Request) -> SilenceGate:
-        said_s = lengths(request.text, request.speed).typical_s / 2
-        cut_after_samples = round(said_s * self._facts.sample_rate_hz) if self._facts.sampling else None
+        cut_after_samples = self._cut_after_samples(request)
         return SilenceGate(self._rules, self._facts.sample_rate_hz, cut_after_samples=cut_after_samples)
+
+    def _cut_after_samples(self, request: Request) -> int | None:
+        """While text is still coming, silence isn't an end."""
+        if not self._facts.sampling or not request.last:
+            return None
+        return round(lengths(request.text, request.speed).typical_s / 2 * self._facts.sample_rate_hz)
 
     def _judge(self, stream: GuardedStream[P, S], result: Chunk | EngineError) -> Chunk | EngineError:
         if isinstance(result, EngineError):
@@ -179,7 +185,8 @@ class Guarded(Generic[P, S]):
             self.counts.gaps_cut += 1
             self._model.close(stream.inner)
         stream.passed_on = stream.passed_on or out.size > 0
-        return Chunk(out, self._words(stream, chunk.words, last=last), last=last)
+        words = self._words(stream, chunk.words, last=last)
+        return Chunk(out, words, last=last, wants_text=chunk.wants_text)
 
     def _mend(self, samples: Samples) -> Samples:
         peak = float(np.abs(samples).max()) if samples.size else 0.0

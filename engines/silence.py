@@ -46,6 +46,10 @@ class SilenceGate:
         self.cut = False
         """A gap has ended the segment: nothing more comes out."""
 
+    def cut_after(self, samples: int | None) -> None:
+        """The same, from now on."""
+        self._cut_after_samples = samples
+
     def push(self, samples: Samples, *, last: bool) -> Samples:
         """What can be heard now."""
         if self.cut:

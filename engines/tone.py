@@ -146,7 +146,7 @@ class ToneModel:
             raise EngineError("tone grows only with the setting grows")
         if len(self._open) >= self._settings.max_open:
             raise EngineError(f"tone has {len(self._open)} open streams, as many as it takes")
-        frequency_hz = prompt.frequency_hz if prompt else _frequency_hz(request)
+        frequency_hz = prompt.frequency_hz if prompt else _frequency_hz(request, grows=self._settings.grows)
         stream = ToneStream(request, options, frequency_hz, np.zeros(0, np.float32), (), request.last)
         self._speak(stream, 0)
         self._open.add(stream)
@@ -216,7 +216,8 @@ class ToneModel:
         first = stream.taken_samples - samples.size
         words = tuple(word for word in stream.words if first <= word[2] < stream.taken_samples)
         stream.over = stream.grown and stream.taken_samples == stream.samples.size
-        return Chunk(samples, words, last=stream.over)
+        said = stream.taken_samples == stream.samples.size
+        return Chunk(samples, words, last=stream.over, wants_text=said and not stream.grown)
 
     def _take(self, stream: ToneStream) -> Samples:
         left = stream.samples.size - stream.taken_samples
@@ -235,13 +236,15 @@ class ToneModel:
             self._sleep(compute_s)
 
 
-def _frequency_hz(request: Request) -> float:
+def _frequency_hz(request: Request, *, grows: bool) -> float:
+    """Where text grows its first word decides: however much of it is there, it sounds the same."""
     if request.voice not in _VOICES_HZ:
         raise EngineError(f"tone has no voice {request.voice!r}")
     fixed_hz = _VOICES_HZ[request.voice]
     if fixed_hz is not None:
         return fixed_hz
-    digest = hashlib.sha256(f"{request.seed} {request.text}".encode()).digest()
+    text = " ".join(request.text.split()[:1]) if grows else request.text
+    digest = hashlib.sha256(f"{request.seed} {text}".encode()).digest()
     return float(_LOW_HZ + int.from_bytes(digest[:4], "big") % (_HIGH_HZ - _LOW_HZ))
 
 

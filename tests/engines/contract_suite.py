@@ -19,7 +19,7 @@ from engines.contract import (
     info_of,
 )
 from engines.guards import Guarded
-from tests.engines.speaking import finish, speak, speak_together, step
+from tests.engines.speaking import finish, speak, speak_together, spoken, step
 
 ODD_TEXTS = [
     "",
@@ -280,17 +280,50 @@ class EngineContract:
     def test_a_grown_stream_says_all_its_text(self, model: Model[Any, Any], facts: Facts) -> None:
         if not facts.grows:
             pytest.skip("this engine's streams don't grow")
+        text = "One two three four five six seven eight."
+        whole = speak(model, self.request_for(text))
+        for end in (4, 8, 14, 24):
+            stream = model.start(self.request_for(text[:end], last=False), None)
+            chunks = self._until_it_wants_text(model, stream)
+            model.extend(stream, text[end:-6], last=False)
+            chunks += self._until_it_wants_text(model, stream)
+            model.extend(stream, text[-6:], last=True)
+            grown = spoken([*chunks, *finish(model, stream).chunks])
+            np.testing.assert_array_equal(grown.samples, whole.samples)
+            assert grown.words == whole.words
+
+    def _until_it_wants_text(self, model: Model[Any, Any], stream: Any) -> list[Chunk]:
+        chunks = [step(model, stream)]
+        while not chunks[-1].wants_text:
+            assert not chunks[-1].last
+            chunks.append(step(model, stream))
+        return chunks
+
+    def test_a_grown_stream_that_gets_no_word_more_ends(self, model: Model[Any, Any], facts: Facts) -> None:
+        if not facts.grows:
+            pytest.skip("this engine's streams don't grow")
         stream = model.start(self.request_for("One two ", last=False), None)
-        first = step(model, stream)
-        model.extend(stream, "three four.", last=True)
-        rest = finish(model, stream)
-        words = [*first.words, *rest.words]
-        assert ["One two three four."[start:end] for start, end, _, _ in words] == [
-            "One",
-            "two",
-            "three",
-            "four.",
-        ]
+        chunks = self._until_it_wants_text(model, stream)
+        model.extend(stream, "", last=True)
+        grown = spoken([*chunks, *finish(model, stream).chunks])
+        np.testing.assert_array_equal(grown.samples, speak(model, self.request_for("One two")).samples)
+        with pytest.raises(EngineError):
+            model.extend(stream, "three", last=True)
+
+    def test_grown_streams_interleave_and_one_that_waits_keeps_nobody_up(
+        self, model: Model[Any, Any], facts: Facts
+    ) -> None:
+        if not facts.grows or facts.max_open == 1:
+            pytest.skip("this engine's streams don't grow beside each other")
+        waiting = model.start(self.request_for("One two ", last=False), None)
+        chunks = self._until_it_wants_text(model, waiting)
+        other = speak(model, self.request_for(self.texts[0])).samples
+        np.testing.assert_array_equal(other, speak(model, self.request_for(self.texts[0])).samples)
+        model.extend(waiting, "three.", last=True)
+        grown = spoken([*chunks, *finish(model, waiting).chunks])
+        np.testing.assert_array_equal(
+            grown.samples, speak(model, self.request_for("One two three.")).samples
+        )
 
     # Guards -----------------------------------------------------------------------------------------------------
 
