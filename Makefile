@@ -21,7 +21,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 ENGINES := kokoro,pocket,vits
 # These name a demo's and a trainer's libraries among their needs. What speaking needs is in the group test-engines.
 BARE_ENGINES := dots-tts==0.3.1 qwen-tts-hf==0.1.1.post1 voxcpm==2.0.3
-ENGINE_TESTS = $(wildcard $(foreach name,dots hub kokoro pocket qwen torch vits voxcpm,tests/engines/test_$(name)*.py)) \
+ENGINE_TESTS = $(wildcard $(foreach name,cosyvoice dots hub kokoro nano pocket qwen torch vits voxcpm,tests/engines/test_$(name)*.py)) \
 	tests/engines/test_registry.py
 
 .PHONY: run check test test-engines test-engines-here format bench soak clean
