@@ -24,7 +24,7 @@ class Bare:
         source = source or Source()
         facts = found.identify(source)
         info = info_of(found.info, facts)
-        self._rate_hz = facts.sample_rate_hz
+        self.rate_hz = facts.sample_rate_hz
         self._language = next(iter(info.languages))
         self._voice = info.voices[0].voice_id
         model = found.load(source, "cpu")
@@ -48,7 +48,7 @@ class Bare:
 
     def speak(self, text: str) -> float:
         """Seconds of audio."""
-        return len(self.samples(text)) / self._rate_hz
+        return len(self.samples(text)) / self.rate_hz
 
     def samples(self, text: str) -> Samples:
         stream = self._model.start(self._request(text), None)

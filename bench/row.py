@@ -30,16 +30,25 @@ class Row:
         return f"{self.figure}: {self.measured}"
 
 
-def write(rows: Sequence[Row]) -> None:
-    RESULTS.mkdir(exist_ok=True)
+def document(rows: Sequence[Row], **about: str | float) -> str:
+    """JSON of them, with what they were measured on."""
     machine = {
         "machine": platform.machine(),
         "python": platform.python_version(),
         "system": platform.system(),
     }
-    document = {**machine, "rows": [asdict(row) for row in rows]}
-    (RESULTS / "bench.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return json.dumps({**machine, **about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown of them."""
     lines = ["| figure | measured | reach | |", "|---|---|---|---|"]
     marks = {True: "yes", False: "**no**", None: ""}
     lines += [f"| {row.figure} | {row.measured} | {row.reach} | {marks[row.reached]} |" for row in rows]
-    (RESULTS / "bench.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
+
+
+def write(rows: Sequence[Row]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "bench.json").write_text(document(rows), encoding="utf-8")
+    (RESULTS / "bench.md").write_text(table(rows), encoding="utf-8")
