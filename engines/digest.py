@@ -37,7 +37,7 @@ def folder_digest(folder: Path, *, suffixes: Collection[str]) -> str:
 def _read(file: Path, size_bytes: int) -> str:
     with file.open("rb") as opened:
         if size_bytes <= _WHOLE_BYTES:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+            return hashlib.sha256(opened.read()).hexdigest()
         digest = hashlib.sha256(str(size_bytes).encode())
         for number in range(_SAMPLES):
             opened.seek((size_bytes - _SAMPLE_BYTES) * number // (_SAMPLES - 1), os.SEEK_SET)

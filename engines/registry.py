@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from engines.contract import Engine, EngineUnavailable
 
 ENTRY_POINT_GROUP = "saystream.engines"
-_OURS = ("hibari", "vits", "kokoro", "pocket", "voxcpm", "dots", "tone")
+_OURS = ("hibari", "vits", "kokoro", "pocket", "voxcpm", "dots", "nano-vllm-voxcpm", "cosyvoice", "tone")
 """Each the name of a module of this package that offers `engine`; the first is the default."""
 
 
@@ -30,7 +30,7 @@ def describe(name: str) -> Engine:
     Raises UnknownEngine, or EngineUnavailable where another distribution's module can't be imported.
     """
     if name in _OURS:
-        engine: Engine = import_module(f"engines.{name}").engine
+        engine: Engine = import_module(_module(name)).engine
         return engine
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
@@ -44,10 +44,14 @@ def describe(name: str) -> Engine:
 def target(name: str) -> str:
     """Where it is found by another interpreter, as `module:name`. Raises UnknownEngine."""
     if name in _OURS:
-        return f"engines.{name}:engine"
+        return f"{_module(name)}:engine"
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return entry.value
     raise UnknownEngine(name)
+
+
+def _module(name: str) -> str:
+    return f"engines.{name.replace('-', '_')}"
 
 
 def missing(engine: Engine) -> str | None:

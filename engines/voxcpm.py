@@ -53,7 +53,7 @@ MAX_CHARS, MAX_SENTENCES = 80, 3
 _FOOTPRINT_BYTES = 5_000_000_000
 """In half precision, twice as much in float32."""
 _ENCODER_RATES = (2, 5, 8, 8)
-_SUFFIXES = (".json", ".safetensors", ".pth", ".bin")
+SUFFIXES = (".json", ".safetensors", ".pth", ".bin")
 
 
 @cache
@@ -84,13 +84,11 @@ class VoxcpmEngine:
         settings = VoxcpmSettings.from_source(source)
         folder = checkpoint_folder(source)
         config = read_config(folder)
-        vae = config.get("audio_vae_config") or {}
-        step_samples = config.get("patch_size", 4) * prod(vae.get("encoder_rates", _ENCODER_RATES))
         return Facts(
             checkpoint=_digest(folder, settings, self.info.version),
-            sample_rate_hz=vae.get("out_sample_rate", 48000),
+            sample_rate_hz=output_rate_hz(config),
             max_open=1,
-            step_s=step_samples / vae.get("sample_rate", 16000),
+            step_s=step_s(config),
             max_chars=MAX_CHARS,
             max_sentences=MAX_SENTENCES,
             sampling=True,
@@ -112,13 +110,13 @@ class VoxcpmEngine:
 engine = VoxcpmEngine()
 
 
-def checkpoint_folder(source: Source) -> Path:
+def checkpoint_folder(source: Source, name: str = "voxcpm") -> Path:
     """Raises EngineUnavailable."""
     if source.path is None:
-        raise EngineUnavailable('voxcpm needs a checkpoint: engines.voxcpm.path = "/srv/VoxCPM2"')
+        raise EngineUnavailable(f'{name} needs a checkpoint: engines.{name}.path = "/srv/VoxCPM2"')
     folder = Path(source.path).expanduser()
     if not (folder / "config.json").is_file():
-        raise EngineUnavailable(f"voxcpm's checkpoint {folder} has no config.json")
+        raise EngineUnavailable(f"{name}'s checkpoint {folder} has no config.json")
     return folder
 
 
@@ -134,6 +132,21 @@ def read_config(folder: Path) -> dict[str, Any]:
     return dict(config)
 
 
+def output_rate_hz(config: dict[str, Any]) -> int:
+    return int(_decoder(config).get("out_sample_rate", 48000))
+
+
+def step_s(config: dict[str, Any]) -> float:
+    """What the recordings' end of the decoder makes of one step."""
+    decoder = _decoder(config)
+    samples = config.get("patch_size", 4) * prod(decoder.get("encoder_rates", _ENCODER_RATES))
+    return float(samples / decoder.get("sample_rate", 16000))
+
+
+def _decoder(config: dict[str, Any]) -> dict[str, Any]:
+    return config.get("audio_vae_config") or {}
+
+
 def _label(name: str) -> str:
     return "By description" if name == DESIGN else name.replace("_", " ").title()
 
@@ -141,7 +154,7 @@ def _label(name: str) -> str:
 def _digest(folder: Path, settings: VoxcpmSettings, library: str) -> str:
     shaping = [library, settings.dtype, settings.with_text, settings.steps_per_token, settings.denoiser]
     digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=_SUFFIXES).encode())
-    for name, voice in sorted(settings.recordings.items()):
-        digest.update(f"{name} {file_digest(voice.audio)} {voice.text}".encode())
+    digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
+    for voice in settings.recordings:
+        digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
     return digest.hexdigest()[:32]

@@ -12,7 +12,7 @@ from engines.torch_device import TorchDevice
 from engines.torch_random import RandomState
 from engines.voxcpm_library import going_on_from, import_voxcpm, load, quietly
 from engines.voxcpm_prompt import Denoise, VoxcpmPrompt, build, pack, unpack
-from engines.voxcpm_settings import DESIGN, RecordedVoice, VoxcpmOptions, VoxcpmSettings
+from engines.voxcpm_settings import DESIGN, VoxcpmOptions, VoxcpmSettings
 from engines.voxcpm_text import instructed, spoken
 from voices.reference import Reference
 
@@ -47,6 +47,9 @@ class VoxcpmModel:
         try:
             with quietly():
                 self._load(folder, device)
+        except EngineError as error:
+            self.unload()
+            raise EngineUnavailable(f"voxcpm couldn't be loaded: {error}") from error
         except BaseException:
             self.unload()
             raise
@@ -57,8 +60,8 @@ class VoxcpmModel:
             self._denoise = _denoiser(settings.denoiser)
         dtype = self._dtype(settings, device)
         self._model = load(folder, device=device, dtype=dtype, optimize=settings.optimize)
-        for name, voice in settings.recordings.items():
-            self._voices[name] = self._read_voice(name, voice)
+        for voice in settings.recordings:
+            self._voices[voice.name] = self._build(voice.read(), voice.mode)
         self._warm_up()
 
     def _dtype(self, settings: VoxcpmSettings, device: str) -> str:
@@ -75,18 +78,6 @@ class VoxcpmModel:
         if self._model is None:
             raise EngineError("voxcpm is used after its unload")
         return self._model
-
-    def _read_voice(self, name: str, voice: RecordedVoice) -> VoxcpmPrompt:
-        import soundfile
-
-        try:
-            samples, rate_hz = soundfile.read(voice.audio, dtype="float32", always_2d=True)
-            recording = Reference(samples.mean(axis=1), rate_hz, voice.text, None)
-            return self._build(recording, "audio" if voice.text is None else "audio+text")
-        except Exception as error:
-            raise EngineUnavailable(
-                f"voxcpm's voice {name!r} can't be read from {voice.audio}: {error}"
-            ) from error
 
     def _warm_up(self) -> None:
         """The first recording imports much; the first step allocates, and compiles if that is asked for."""

@@ -41,7 +41,9 @@ def read_entry(name: str, settings: Settings, here: Collection[str]) -> Entry:
     place = Place("cpu", hosted=placement.process == "hosted", policy=_policy(name, placement, settings))
     try:
         # A hosted one says by itself what its environment lacks.
-        if not place.hosted and (command := registry.missing(engine)) is not None:
+        if engine.info.hosted and not place.hosted:
+            installed, problem = False, _elsewhere(name)
+        elif not place.hosted and (command := registry.missing(engine)) is not None:
             installed, problem = False, f"the library of engine {name!r} isn't installed: {command}"
         else:
             device = choose(name, engine.info.devices, placement.device or settings.device, here)
@@ -71,6 +73,13 @@ def _engine(name: str, placement: Placement, settings: Settings) -> Engine:
     step_s = _KILLED_AT * settings.step_deadline_s
     load_s = _KILLED_AT * settings.load_deadline_s
     return HostedEngine(engine, registry.target(name), python=placement.python, step_s=step_s, load_s=load_s)
+
+
+def _elsewhere(name: str) -> str:
+    return (
+        f'engine {name!r} runs in a process of its own: engines.{name}.process = "hosted", and python = '
+        "the interpreter of its environment"
+    )
 
 
 def _policy(name: str, placement: Placement, settings: Settings) -> Policy:

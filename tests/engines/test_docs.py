@@ -10,8 +10,10 @@ import pytest
 
 from engines import registry
 from engines.contract import Request, Source
+from engines.cosyvoice_settings import CosyvoiceOptions, CosyvoiceSettings
 from engines.guards import Guarded
 from engines.kokoro import KokoroSettings
+from engines.nano_vllm_settings import NanoOptions, NanoSettings
 from engines.pocket import PocketOptions, PocketSettings
 from engines.qwen_options import QwenOptions, QwenSettings
 from engines.tone_settings import FAULTS, ToneOptions, ToneSettings
@@ -64,6 +66,10 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
         ("pocket", PocketOptions),
         ("qwen", QwenSettings),
         ("qwen", QwenOptions),
+        ("cosyvoice", CosyvoiceSettings),
+        ("cosyvoice", CosyvoiceOptions),
+        ("nano-vllm-voxcpm", NanoSettings),
+        ("nano-vllm-voxcpm", NanoOptions),
         ("voxcpm", VoxcpmSettings),
         ("voxcpm", VoxcpmOptions),
     ],

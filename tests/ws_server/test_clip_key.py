@@ -56,6 +56,7 @@ REASONS: dict[tuple[type, str], tuple[Any, str]] = {
     (Info, "devices"): (frozenset({"cuda"}), "where it may run; the checkpoint is the same everywhere"),
     (Info, "languages"): ({"en-US": "en", "de": "de"}, "which there are; the request's own is in the key"),
     (Info, "synthetic"): (True, "which engine is chosen; its name is in the key"),
+    (Info, "hosted"): (True, "where it runs: hosted speaks exactly as inline"),
     (Info, "scripts"): (frozenset({"Latin"}), "which text is refused; the text itself is in the key"),
     (Info, "voices"): ((), "which there are; the one that speaks is in the key"),
     (Info, "blends"): (True, "which voices there are; the one that speaks is in the key"),
