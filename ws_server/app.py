@@ -75,7 +75,7 @@ def _starlette(services: Services, speak: SpeakEndpoint) -> Starlette:
         routes += page_routes()
     cors = Middleware(
         CORSMiddleware,
-        allow_origins=list(settings.origins),
+        allow_origins=sorted(services.origins.allowed),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["authorization", "content-type"],
         expose_headers=[*AUDIO_HEADERS, "retry-after"],

@@ -73,6 +73,7 @@ class Metrics:
         self._connections = counter("connections_opened", "Connections accepted", "key")
         self._rate_limited = counter("rate_limited", "Requests beyond what a key or a connection may", "key")
         self._refused = counter("connections_refused", "Handshakes refused, by HTTP status", "status")
+        self._requests_refused = counter("requests_refused", "HTTP requests kept out, by status", "status")
 
     def watch(self, gauges: Iterable[Gauge]) -> None:
         self.registry.register(_Gauges(tuple(gauges)))
@@ -88,6 +89,9 @@ class Metrics:
 
     def connection_refused(self, status: int) -> None:
         self._refused.labels(str(status)).inc()
+
+    def request_refused(self, status: int) -> None:
+        self._requests_refused.labels(str(status)).inc()
 
     def first_audio(self, first_audio_s: float, parts_s: dict[str, float | None]) -> None:
         self._first_audio.observe(first_audio_s)

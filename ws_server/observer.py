@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ws_server.utterance import Utterance
 
 
+_PATH_CHARS = 128
 _REFUSALS_PER_S = 10.0
 _REFUSALS_AT_ONCE = 300.0
 """Lines; all are counted, whether they are logged or not."""
@@ -36,6 +37,10 @@ class Observer:
     def connection_refused(self, peer: str, status: int, code: str) -> None:
         self._metrics.connection_refused(status)
         self._refusal("refused", peer=peer, status=status, code=code)
+
+    def request_refused(self, peer: str, path: str, status: int, code: str) -> None:
+        self._metrics.request_refused(status)
+        self._refusal("request refused", peer=peer, path=path[:_PATH_CHARS], status=status, code=code)
 
     def utterance_opened(self, session: "Session", utterance: "Utterance") -> None:
         """Nothing yet: its end says everything, and a line at both would say it twice."""

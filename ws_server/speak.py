@@ -16,7 +16,8 @@ from protocol.codec import Codec, select_subprotocol
 from protocol.errors import BadMessage
 from protocol.messages import Open
 from ws_server.auth import Forbidden, Identity
-from ws_server.http.errors import Busy, Problem, describe
+from ws_server.http.access import peer_of
+from ws_server.http.errors import Busy, Problem, describe, note_kept_out
 from ws_server.room import require_quota, require_room
 from ws_server.services import Services
 from ws_server.session import CloseConnection, Session
@@ -61,6 +62,7 @@ class SpeakEndpoint:
             self._admit(scope, spend=False)
         except Exception as error:  # noqa: BLE001 - the table of errors, which knows the unknown too
             problem, extra = describe(error), []
+            note_kept_out(self._services, scope, problem)
         await _answer(send, "http.response", problem, extra)
 
     async def _speak(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -202,11 +204,6 @@ def _offered(scope: Scope, headers: dict[bytes, str]) -> list[str]:
         return [str(name) for name in scope["subprotocols"]]
     line = headers.get(b"sec-websocket-protocol", "")
     return [name.strip() for name in line.split(",") if name.strip()]
-
-
-def peer_of(scope: Scope) -> str:
-    client = scope.get("client")
-    return f"{client[0]}:{client[1]}" if client else "local"
 
 
 async def _answer(send: Send, kind: str, problem: Problem, extra: list[tuple[bytes, bytes]]) -> None:

@@ -1,5 +1,8 @@
 """Who may call an endpoint: its role, and for what changes something the page that it was called from."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.requests import Request
 
 from ws_server.auth import Forbidden, Identity
@@ -10,6 +13,11 @@ def services_of(request: Request) -> Services:
     services = request.app.state.services
     assert isinstance(services, Services)  # noqa: S101 - create_app put it there
     return services
+
+
+def peer_of(scope: Mapping[str, Any]) -> str:
+    client = scope.get("client")
+    return f"{client[0]}:{client[1]}" if client else "local"
 
 
 def caller(request: Request) -> Identity:

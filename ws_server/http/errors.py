@@ -9,6 +9,7 @@ anything else           500 internal, logged, its text kept from the client
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -19,7 +20,9 @@ from protocol.errors import ErrorCode
 from residency.errors import EngineStalled
 from voices.errors import NotReadable, StoreFailed, TooLarge, Unusable, VoiceBroken, VoiceMissing
 from ws_server.auth import Forbidden, Unauthorized
+from ws_server.http.access import peer_of, services_of
 from ws_server.plan import Refusal
+from ws_server.services import Services
 
 
 class Problem(Exception):  # noqa: N818 - named by situation
@@ -85,6 +88,7 @@ REFUSALS: dict[ErrorCode, int] = {
     "text_too_long": 413,
 }
 """The others are 422: the request was understood, and can't be served as it is."""
+KEPT_OUT = frozenset({401, 403, 429, 503})
 
 
 def describe(error: Exception) -> Problem:
@@ -100,6 +104,14 @@ def describe(error: Exception) -> Problem:
     return Problem(500, "internal", "the server made a mistake; its log has more")
 
 
-async def respond(_request: Request, error: Exception) -> JSONResponse:
+def note_kept_out(services: Services, scope: Mapping[str, Any], problem: Problem) -> None:
+    """Counted and logged; what was merely wrong isn't."""
+    if problem.status in KEPT_OUT:
+        services.observer.request_refused(peer_of(scope), scope["path"], problem.status, problem.code)
+
+
+async def respond(request: Request, error: Exception) -> JSONResponse:
     """Starlette's exception handler for every kind."""
-    return describe(error).response()
+    problem = describe(error)
+    note_kept_out(services_of(request), request.scope, problem)
+    return problem.response()

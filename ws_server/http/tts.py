@@ -12,7 +12,7 @@ from starlette.requests import Request
 from protocol import messages as wire
 from protocol.errors import ErrorCode
 from residency.loads import RELOAD_S
-from ws_server.http.access import caller, from_known_page, services_of
+from ws_server.http.access import caller, from_known_page, peer_of, services_of
 from ws_server.http.bodies import read_body
 from ws_server.http.errors import REFUSALS, Problem
 from ws_server.http.tts_bodies import Response, Streamed, Whole, body_of
@@ -20,7 +20,7 @@ from ws_server.http.tts_order import ID, Order, read_order
 from ws_server.room import require_quota, require_room
 from ws_server.services import Services
 from ws_server.session import CloseConnection, Session
-from ws_server.speak import Receive, Scope, Send, peer_of
+from ws_server.speak import Receive, Scope, Send
 
 STATUSES: Mapping[ErrorCode, int] = {
     **REFUSALS,
