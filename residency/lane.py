@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from engines.contract import Chunk, EngineError, ModelLost
+from engines.contract import Chunk, EngineError, ModelLost, OptionError
 from residency.errors import without_frames
 from residency.giving_back import give_back, keep_large_blocks_apart, resident_bytes
 from residency.probe import Observed, probe, speak
@@ -221,7 +221,7 @@ class Lane:
 
 
 def _as_known_error(error: Exception) -> Exception:
-    return error if isinstance(error, VoicesError) else _as_engine_error(error)
+    return error if isinstance(error, VoicesError | OptionError) else _as_engine_error(error)
 
 
 def _as_engine_error(error: Exception) -> EngineError:
