@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any
 
@@ -24,8 +24,8 @@ _CLOSE_S = 2.0
 @dataclass(frozen=True, slots=True)
 class Access:
     address: Address
-    key: str | None
-    token: str | Callable[[], Awaitable[str]] | None
+    key: str | None = field(repr=False)
+    token: str | Callable[[], Awaitable[str]] | None = field(repr=False)
     ssl: SSLContext | None
     json: bool
     connect_s: float

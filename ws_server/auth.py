@@ -2,6 +2,8 @@
 
 import hashlib
 import hmac
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +71,14 @@ def read_keys(settings: Settings) -> tuple[Key, ...]:
         if names.count(name) > 1:
             raise BadSettings(f"keys: {name}: two keys have this name")
     return keys
+
+
+def readable_by_all(settings: Settings) -> str | None:
+    """What is wrong with where the keys lie, if something is."""
+    path = settings.keys_file
+    if path is None or os.name != "posix" or not path.stat().st_mode & stat.S_IROTH:
+        return None
+    return f"{path} can be read by everyone on this machine (chmod o-rwx)"
 
 
 class Auth:

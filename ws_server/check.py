@@ -4,7 +4,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 
-from ws_server.auth import read_keys
+from ws_server.auth import read_keys, readable_by_all
 from ws_server.binding import CantBind, bind, require_keys_beyond_this_machine
 from ws_server.catalogue import Catalogue
 from ws_server.settings import BadSettings, Settings, load
@@ -45,7 +45,8 @@ def _keys(settings: Settings) -> str:
         return (
             "none: open to everyone who reaches it" if settings.allow_open else "none: for this machine alone"
         )
-    return ", ".join(f"{key.name} ({key.role})" for key in keys)
+    names = ", ".join(f"{key.name} ({key.role})" for key in keys)
+    return "; but ".join(filter(None, (names, readable_by_all(settings))))
 
 
 def _certificate(settings: Settings) -> str:

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from ws_server import log
 from ws_server.app import App, create_app
-from ws_server.auth import read_keys
+from ws_server.auth import read_keys, readable_by_all
 from ws_server.binding import BIND_FAILED, CantBind, bind, require_keys_beyond_this_machine
 from ws_server.check import check
 from ws_server.services import Services
@@ -43,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         settings = load(argv)
         log.configure(settings.log_format, settings.log_level)
         require_keys_beyond_this_machine(settings, keyed=bool(read_keys(settings)))
+        if (why := readable_by_all(settings)) is not None:
+            log.Log().warning("keys file", why=why)
         with bind(settings) as listening:
             app = create_app(settings)
             return _run(app, listening, argv)
@@ -109,6 +111,8 @@ def config_of(app: App, settings: Settings) -> uvicorn.Config:
         forwarded_allow_ips=list(settings.trusted_proxies),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
+        # Python's own list: one by name may have ciphers in it that hide nothing.
+        ssl_ciphers=None,
     )
 
 

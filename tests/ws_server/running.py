@@ -1,5 +1,6 @@
 """A real server on a port of its own, in the test's loop."""
 
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,6 +37,7 @@ class Running:
     """uvicorn's, and"""
     tasks: set[Any]
     """one for each request."""
+    context: ssl.SSLContext | None
 
     @property
     def services(self) -> Services:
@@ -115,7 +117,7 @@ async def running(*, ready: bool = True, **changes: Any) -> AsyncIterator[Runnin
                     await app.services.readiness.settled()
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
                 state = server.server_state
-                yield Running(app, port, client, state.connections, state.tasks)
+                yield Running(app, port, client, state.connections, state.tasks, config.ssl)
         finally:
             app.services.sessions.drain(time.monotonic())
             with anyio.CancelScope(shield=True), anyio.move_on_after(10):

@@ -47,6 +47,17 @@ def test_names_and_roles_of_keys_are_shown_and_secrets_never(capsys: pytest.Capt
     assert SPEAK_KEY not in out
 
 
+def test_a_file_of_keys_that_everyone_can_read_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"web:speak:{SPEAK_KEY}\n")
+    for mode, told in ((0o644, True), (0o640, False), (0o600, False)):
+        keys.chmod(mode)
+        assert check(["--port", "0", "--keys-file", str(keys)]) == 0
+        assert ("can be read by everyone" in capsys.readouterr().out) is told
+
+
 def test_a_certificate_and_its_key_are_well(
     certificate: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

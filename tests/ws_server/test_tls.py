@@ -39,6 +39,19 @@ async def test_it_speaks_over_tls(certificate: tuple[Path, Path]) -> None:
             assert any(isinstance(message, Audio) for message in messages)
 
 
+async def test_whatever_is_agreed_on_hides_what_is_said_later_too(certificate: tuple[Path, Path]) -> None:
+    """Keys of the moment, so that the certificate's own key, once lost, opens nothing that was recorded before."""
+    cert, key = certificate
+    async with running(tls_cert=cert, tls_key=key) as server:
+        context = server.context
+    assert context is not None
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+    for cipher in context.get_ciphers():
+        assert cipher["kea"] in {"kx-any", "kx-ecdhe", "kx-dhe"}, cipher["name"]
+        assert cipher["auth"] != "auth-null", cipher["name"]
+        assert cipher["strength_bits"] >= 128, cipher["name"]
+
+
 async def test_a_client_that_speaks_plainly_to_a_tls_port_is_dropped(certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
     async with (
