@@ -71,6 +71,27 @@ class Audience:
             self.want(listener, now_s)
         return number
 
+    def extend(self, listener: Listener, number: int, text: str, *, last: bool, now_s: float) -> bool:
+        """False: the job takes no more text."""
+        if listener.ended:
+            return True
+        job = next((job for job in listener.jobs if job.number == number), None)
+        if job is None or job.request.last:
+            return False
+        job.extend(text, last=last)
+        if job is listener.jobs[0] and not listener.stepping:
+            self.want(listener, now_s)
+        return True
+
+    def finish_waiting(self, unit: str, lane: int, now_s: float) -> None:
+        """Streams that wait for text don't keep others out: they are spoken to the end of what they have."""
+        for listener in self.listeners.values():
+            if listener.entry.lane == lane and listener.spec.unit == unit and not listener.ended:
+                job = listener.jobs[0]
+                if job.wants_text:
+                    job.extend("", last=True)
+                    self.want(listener, now_s)
+
     def text_finished(self, listener: Listener, now_s: float) -> None:
         listener.text_finished = True
         self.release_if_spare(listener, now_s)
@@ -79,7 +100,7 @@ class Audience:
         """Its clock or socket has changed; True if a lane should look again."""
         if listener.ended:
             return False
-        if listener.jobs and not listener.stepping:
+        if listener.has_work and not listener.stepping:
             self.want(listener, now_s)
         self.release_if_spare(listener, now_s)
         return listener.key in self.ready
@@ -142,7 +163,7 @@ class Audience:
         """Whether a lane may pick it; one without a slot still finishes the stream that it has open."""
         entry, key = listener.entry, listener.key
         may = self.admission.holds(key) or entry.lane is not None
-        if not listener.jobs or listener.stepping or listener.ended or not may:
+        if not listener.has_work or listener.stepping or listener.ended or not may:
             if self.ready.pop(key, None) is not None:
                 self._loads.waits(entry.unit, -1, now_s)
             return

@@ -151,6 +151,12 @@ class Dispatcher:
         """One segment, whose text was cut at `cut_s`; a listener's are made in order, one at a time."""
         return self._pool(listener.spec.unit).submit(listener, request, cut_s)
 
+    def extend(self, listener: Listener, job: int, text: str, *, last: bool) -> bool:
+        """More text for a segment that was submitted with last=False. False: it takes none any more, since others
+        couldn't wait for it; what is to follow is another segment.
+        """
+        return self._pool(listener.spec.unit).extend(listener, job, text, last=last)
+
     def replay(self, listener: Listener, audio_s: float) -> None:
         """So much of its audio was there already: it will run dry later, and needs no slot for it."""
         self._pool(listener.spec.unit).replay(listener, audio_s)

@@ -131,11 +131,16 @@ class Lane:
             return EngineError("cancelled")
         if turn.job.stream is None:
             try:
-                stream = model.start(turn.job.request, prompt)
+                stream = model.start(turn.request, prompt)
                 turn.job.stream = stream
                 self._open[id(stream)] = Closing(turn.listener.spec.unit, stream)
             except Exception as error:  # noqa: BLE001 - the device thread's edge
                 return _as_known_error(error)
+        elif turn.growth is not None:
+            try:
+                model.extend(turn.job.stream, turn.growth.text, turn.growth.last)
+            except Exception as error:  # noqa: BLE001 - the device thread's edge
+                return _as_engine_error(error)
         return None
 
     def _advance(self, model: AnyModel, streams: list[Any]) -> Sequence[Chunk | EngineError]:

@@ -25,6 +25,7 @@ def learn_from_step(
 ) -> None:
     """Before its turns are finished."""
     made = [(one.turn, one.result) for one in outcomes if isinstance(one.result, Chunk)]
+    made = [(turn, chunk) for turn, chunk in made if chunk.samples.size or not chunk.wants_text]
     if not made:
         return
     speech_s = sum(len(chunk.samples) / sample_rate_hz * turn.listener.spec.speed for turn, chunk in made)

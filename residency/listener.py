@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Literal, Protocol
 
@@ -68,13 +68,22 @@ class Job:
 
     number: int
     request: Request
+    """With all its text so far."""
     cut_s: float
+    given: Request | None = None
+    """As its stream has it, or will with the step in progress."""
+    wants_text: bool = False
+    """Nothing can be made of it before more comes."""
     audio_s: float = 0.0
     steps: int = 0
     stream: Any = None
     """The model's own; only the lane touches it."""
     lost: bool = False
     """Its model was lost when it was to be begun."""
+
+    def extend(self, text: str, *, last: bool) -> None:
+        self.request = replace(self.request, text=self.request.text + text, last=last)
+        self.wants_text = False
 
     def may_try_again(self, error: ModelLost) -> bool:
         """Once, if nothing of it has been heard; not after a long wait in vain."""
@@ -129,6 +138,11 @@ class Listener:
     @property
     def live(self) -> bool:
         return self.spec.lead_s < inf
+
+    @property
+    def has_work(self) -> bool:
+        """Something can be made for it; not of a text that waits for more of itself."""
+        return bool(self.jobs) and not self.jobs[0].wants_text
 
     @property
     def key(self) -> int:

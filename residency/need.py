@@ -36,7 +36,7 @@ def spare(listener: Listener, now_s: float) -> bool:
     """
     if listener.stepping:
         return False
-    if listener.jobs:
+    if listener.has_work:
         return paused_full(listener)
     if listener.text_finished or not listener.live:
         return True

@@ -101,6 +101,12 @@ class Pool:
             self._settle()
         return number
 
+    def extend(self, listener: Listener, job: int, text: str, *, last: bool) -> bool:
+        with self._changed:
+            taken = self._roster.audience.extend(listener, job, text, last=last, now_s=self._now())
+            self._settle()
+        return taken
+
     def replay(self, listener: Listener, audio_s: float) -> None:
         with self._changed:
             listener.entry.make(audio_s, self._now(), listener.spec.cushion_s)

@@ -6,7 +6,7 @@ and delivers the audience's `notices` on the loop.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engines.contract import Chunk, EngineUnavailable, ModelLost
+from engines.contract import Chunk, EngineError, EngineUnavailable, ModelLost
 from residency.audience import Audience
 from residency.costs import Costs
 from residency.errors import EngineStalled
@@ -17,7 +17,7 @@ from residency.loads import Loads
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
 from residency.units import Unit
-from residency.work import Canary, Load, Outcome, Rest, Step, Turn, Unload, Work
+from residency.work import Canary, Load, Outcome, Rest, Step, Unload, Work, take_turn
 
 REFUSED_S = 1.0
 """What is pinned may be unpinned: then who was kept out by it is let in."""
@@ -53,6 +53,7 @@ class Roster:
             return Work(closings, lane.begin(Unload(unit), now_s, self._rules.stall_s))
         if (unit := self.loads.due(lane, now_s, idle=False)) is not None:
             return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
+        self._end_waiting(lane, now_s)
         picked = pick(
             self.audience.ready.values(),
             now_s=now_s,
@@ -140,6 +141,15 @@ class Roster:
 
     # Steps
 
+    def _end_waiting(self, lane: LaneState, now_s: float) -> None:
+        """Where streams that wait for text leave no room for others, or keep a model from leaving."""
+        for unit, room in lane.rooms(self.loads.leaving).items():
+            if not self._units[unit].facts.grows or not lane.open_of(unit):
+                continue
+            wanted = any(one.unit == unit and one.lane is None for one in self.audience.ready.values())
+            if room.leaving or (room.free <= 0 and wanted):
+                self.audience.finish_waiting(unit, lane.number, now_s)
+
     def _begin_step(self, lane: LaneState, entries: Sequence[Entry], now_s: float) -> Step:
         turns = []
         for entry in entries:
@@ -149,7 +159,7 @@ class Roster:
                 lane.opening(entry.unit)
             listener.stepping = True
             self.audience.refresh(listener, now_s)
-            turns.append(Turn(listener, listener.jobs[0]))
+            turns.append(take_turn(listener))
         expected_s = max(entry.est_high_s for entry in entries)
         within_s = max(self._rules.stall_s, self._rules.stall_ratio * expected_s)
         return lane.begin(Step(entries[0].unit, tuple(turns)), now_s, within_s)
@@ -189,6 +199,10 @@ class Roster:
         job.audio_s += audio_s
         entry.make(audio_s, timing.ended_s, listener.spec.cushion_s)
         listener.made_any = True
+        if chunk.last and job.given is not None and not job.given.last:
+            self.audience.fail(listener, job, EngineError("it ended before its text"), timing.ended_s)
+            return
+        job.wants_text = chunk.wants_text and not job.request.last and job.given is job.request
         self.audience.notices.made(listener, job, chunk, timing)
         if chunk.last:
             listener.jobs.popleft()
@@ -196,7 +210,7 @@ class Roster:
             entry.lane = None
             speech_s = job.audio_s * listener.spec.speed
             self.estimates[unit.name].observe_job(chars=len(job.request.text), speech_s=speech_s)
-        if listener.jobs:
+        if listener.has_work:
             self.audience.want(listener, timing.ended_s)
         self.audience.release_if_spare(listener, timing.ended_s)
 

@@ -3,14 +3,34 @@
 from dataclasses import dataclass
 from typing import Any
 
-from engines.contract import Chunk
+from engines.contract import Chunk, Request
 from residency.listener import Job, Listener
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    text: str
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     listener: Listener
     job: Job
+    request: Request
+    """To start its stream with, if it isn't open."""
+    growth: Growth | None = None
+    """What has come since the stream was last told."""
+
+
+def take_turn(listener: Listener) -> Turn:
+    """Its current job's, with the text that has come."""
+    job = listener.jobs[0]
+    given, job.given = job.given, job.request
+    if job.stream is None or given is None or given is job.request:
+        return Turn(listener, job, job.request)
+    growth = Growth(job.request.text[len(given.text) :], job.request.last)
+    return Turn(listener, job, job.request, growth)
 
 
 @dataclass(frozen=True, slots=True)
