@@ -66,6 +66,7 @@ class GuardedStream(Generic[P, S]):
     request: Request
     prompt: P | None
     inner: S
+    bounds: Lengths
     gate: SilenceGate
     made_samples: int = 0
     passed_on: bool = False
@@ -103,12 +104,14 @@ class Guarded(Generic[P, S]):
 
     def start(self, request: Request, prompt: P | None) -> GuardedStream[P, S]:
         inner = self._model.start(request, prompt)
-        return GuardedStream(request, prompt, inner, self._gate(request))
+        bounds = lengths(request.text, request.speed)
+        return GuardedStream(request, prompt, inner, bounds, self._gate(request, bounds))
 
     def extend(self, stream: GuardedStream[P, S], text: str, last: bool) -> None:
         self._model.extend(stream.inner, text, last)
         stream.request = replace(stream.request, text=stream.request.text + text, last=last)
-        stream.gate.cut_after(self._cut_after_samples(stream.request))
+        stream.bounds = lengths(stream.request.text, stream.request.speed)
+        stream.gate.cut_after(self._cut_after_samples(stream.request, stream.bounds))
 
     def step(self, streams: Sequence[GuardedStream[P, S]]) -> Sequence[Chunk | EngineError]:
         running = [stream for stream in streams if not stream.over]
@@ -131,15 +134,15 @@ class Guarded(Generic[P, S]):
     def unload(self) -> None:
         self._model.unload()
 
-    def _gate(self, request: Request) -> SilenceGate:
-        cut_after_samples = self._cut_after_samples(request)
+    def _gate(self, request: Request, bounds: Lengths) -> SilenceGate:
+        cut_after_samples = self._cut_after_samples(request, bounds)
         return SilenceGate(self._rules, self._facts.sample_rate_hz, cut_after_samples=cut_after_samples)
 
-    def _cut_after_samples(self, request: Request) -> int | None:
+    def _cut_after_samples(self, request: Request, bounds: Lengths) -> int | None:
         """While text is still coming, silence isn't an end."""
         if not self._facts.sampling or not request.last:
             return None
-        return round(lengths(request.text, request.speed).typical_s / 2 * self._facts.sample_rate_hz)
+        return round(bounds.typical_s / 2 * self._facts.sample_rate_hz)
 
     def _judge(self, stream: GuardedStream[P, S], result: Chunk | EngineError) -> Chunk | EngineError:
         if isinstance(result, EngineError):
@@ -165,21 +168,20 @@ class Guarded(Generic[P, S]):
         stream.retaken = True
         stream.made_samples = 0
         stream.words.clear()
-        stream.gate = self._gate(stream.request)
+        stream.gate = self._gate(stream.request, stream.bounds)
         return Chunk(np.zeros(0, np.float32))
 
     def _pass_on(self, stream: GuardedStream[P, S], chunk: Chunk) -> Chunk:
         samples = self._mend(chunk.samples)
-        bounds = lengths(stream.request.text, stream.request.speed)
         stream.made_samples += samples.size
         made_s = stream.made_samples / self._facts.sample_rate_hz
-        if made_s > bounds.most_s:
+        if made_s > stream.bounds.most_s:
             self.counts.runaways += 1
             raise _WrongTake(f"the engine didn't stop: {made_s:.1f} s for its text")
         out = stream.gate.push(samples, last=chunk.last)
         last = chunk.last or stream.gate.cut
         if last:
-            self._check_whole(stream, bounds)
+            self._check_whole(stream)
             stream.over = True
         if stream.gate.cut:
             self.counts.gaps_cut += 1
@@ -198,15 +200,15 @@ class Guarded(Generic[P, S]):
             return np.clip(samples, -1, 1)
         return samples
 
-    def _check_whole(self, stream: GuardedStream[P, S], bounds: Lengths) -> None:
+    def _check_whole(self, stream: GuardedStream[P, S]) -> None:
         if not stream.gate.heard and self._speakable.search(stream.request.text):
             self.counts.silent += 1
             raise _WrongTake("the engine made no sound for its text")
         spoken_s = stream.gate.passed_samples / self._facts.sample_rate_hz
-        if stream.gate.heard and spoken_s < bounds.least_s:
+        if stream.gate.heard and spoken_s < stream.bounds.least_s:
             self.counts.collapsed += 1
             raise _WrongTake(
-                f"the engine lost its text: {spoken_s:.2f} s, {bounds.least_s:.2f} s is the least"
+                f"the engine lost its text: {spoken_s:.2f} s, {stream.bounds.least_s:.2f} s is the least"
             )
 
     def _words(self, stream: GuardedStream[P, S], words: Sequence[Word], *, last: bool) -> tuple[Word, ...]:
