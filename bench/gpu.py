@@ -22,6 +22,7 @@ from bench.bare import Bare
 from bench.gpu_engine import FIGURES, TINY, Task
 from bench.row import Row, document, table
 from engines import registry
+from engines.contract import EngineUnavailable
 
 ROOT = Path(__file__).parents[1]
 _ENGINES = "qwen,voxcpm,dots,pocket"
@@ -82,8 +83,8 @@ def run(
     for number, subject in enumerate(chosen):
         share_s = (end_s - monotonic()) * subject.weight / weight_left
         weight_left -= subject.weight
-        if (reason := _not_there(subject.engine)) is not None:
-            yield Row(subject.label, reason, "", None)
+        if (absent := absent(subject)) is not None:
+            yield absent
         elif share_s < _LEAST_S:
             yield Row(subject.label, f"left out: {share_s:.0f} s were left for it", "", None)
         else:
@@ -101,9 +102,13 @@ def run(
             yield from _measured(task, share_s, _environment(device))
 
 
-def _not_there(name: str) -> str | None:
-    command = registry.missing(registry.describe(name))
-    return None if command is None else f"not installed: {command}"
+def absent(subject: Subject) -> Row | None:
+    """A line about an engine that can't be measured here."""
+    try:
+        command = registry.missing(registry.describe(subject.engine))
+    except (registry.UnknownEngine, EngineUnavailable) as error:
+        return Row(subject.label, f"failed: {error}", "", reached=False)
+    return None if command is None else Row(subject.label, f"not installed: {command}", "", None)
 
 
 def _measured(task: Task, seconds: float, environment: Mapping[str, str]) -> Iterator[Row]:
@@ -175,8 +180,6 @@ def main(argv: Sequence[str]) -> int:
         chosen = subjects(names, _weights(names, options.weights))
     except ValueError as error:
         parser.error(str(error))
-    if unknown := set(names).difference(registry.names()):
-        parser.error(f"there is no engine {', '.join(sorted(unknown))}")
     begin_s = monotonic()
     rows = []
     with tempfile.TemporaryDirectory() as place:

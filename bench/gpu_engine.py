@@ -23,7 +23,7 @@ FIGURES = ("load", "first audio", "cost", "throughput", "cancel", "memory")
 _SHARES = {"first audio": 2, "cost": 2, "throughput": 4, "cancel": 1}
 """Of the time that the load has left."""
 _UNLOAD_S = 2.0
-_ROUNDS, _ROUNDS_ON_THE_CPU = 50, 8
+_ROUNDS, _ROUNDS_ON_THE_CPU = 50, 4
 _LARGE_BYTES = 1_000_000_000
 """What a load takes at least, to say of it that it was given back: libraries keep some for good."""
 Tiny = Callable[[Path], Source]
