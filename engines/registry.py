@@ -6,7 +6,18 @@ from importlib.metadata import entry_points
 from engines.contract import Engine, EngineUnavailable
 
 ENTRY_POINT_GROUP = "saystream.engines"
-_OURS = ("hibari", "vits", "kokoro", "pocket", "voxcpm", "dots", "nano-vllm-voxcpm", "cosyvoice", "tone")
+_OURS = (
+    "hibari",
+    "vits",
+    "kokoro",
+    "pocket",
+    "qwen",
+    "voxcpm",
+    "dots",
+    "nano-vllm-voxcpm",
+    "cosyvoice",
+    "tone",
+)
 """Each the name of a module of this package that offers `engine`; the first is the default."""
 
 
