@@ -9,7 +9,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ HANDSHAKE_S = 60.0
 """For the interpreter and the engine's module, which doesn't import its library."""
 UNLOAD_S = 5.0
 _EXIT_S = 2.0
+_SECRET = frozenset({"SAYSTREAM_KEYS", "SAYSTREAM_KEY"})
 
 
 class Child:
@@ -57,7 +58,11 @@ class Child:
         try:
             # A session of its own: a terminal's Ctrl-C drains us, and must not end the model first.
             self._process = subprocess.Popen(  # noqa: S603 - the operator names the interpreter
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=_without_secrets(os.environ),
             )
         except OSError as error:
             ours.close()
@@ -74,7 +79,7 @@ class Child:
         deadline_s = time.monotonic() + HANDSHAKE_S
         try:
             self.handshake = self._checked(self._wire.receive(deadline_s))
-            done, error = self._wire.receive(deadline_s)
+            done, error = self._answer(deadline_s, HANDSHAKE_S)
         except (Closed, Broken, TimeoutError) as fault:
             raise EngineUnavailable(
                 f"the process for {self.name} didn't start: {self._ended(fault)}"
@@ -83,7 +88,9 @@ class Child:
             self.kill()
             raise EngineUnavailable(f"{self.name} can't be imported there: {error}")
 
-    def _checked(self, handshake: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, handshake: Any) -> dict[str, Any]:
+        if not isinstance(handshake, dict):
+            raise Broken("it greets with something else")
         if handshake.get("wire") != VERSION:
             raise Broken(f"it speaks version {handshake.get('wire')}, not {VERSION}")
         return handshake
@@ -110,12 +117,17 @@ class Child:
     def _answer(self, deadline_s: float, timeout_s: float) -> tuple[bool, Any]:
         """News of a download come before it; each is a sign of life."""
         while True:
-            done, value = self._wire.receive(deadline_s)
-            if done is not None:
-                return done, value
-            deadline_s = time.monotonic() + timeout_s
-            self._fetching[value.file] = value
-            downloads.tell(value)
+            match self._wire.receive(deadline_s):
+                case [True, value]:
+                    return True, value
+                case [False, Exception() as error]:
+                    return False, error
+                case [None, Download() as news]:
+                    deadline_s = time.monotonic() + timeout_s
+                    self._fetching[news.file] = news
+                    downloads.tell(news)
+                case _:
+                    raise Broken("it answers with something else")
 
     def end(self) -> None:
         """Its socket is closed, which ends it; killed if it doesn't within a moment."""
@@ -147,6 +159,11 @@ class Child:
         finally:
             self.kill()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The server's keys may be in a variable, and an engine's packages have no business with them."""
+    return {name: value for name, value in variables.items() if name.upper() not in _SECRET}
 
 
 class _Handle:

@@ -83,7 +83,7 @@ class Wire:
         header, body = self._read(header_bytes, deadline_s), self._read(body_bytes, deadline_s)
         try:
             return _Decoder(body, self.options).decode(json.loads(header))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise Broken(f"a message that can't be read: {error}") from error
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -118,15 +119,18 @@ def _from_archive(path: Path) -> Styles:
     try:
         with np.load(path, allow_pickle=False) as archive:
             names = [name for name in archive.files if speakable(name)]
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise OptionError("voices", f"{path} isn't an archive of voices: {error}") from error
     return Styles({name: partial(_archived, path, name) for name in names}, _digest([path]), remote=False)
 
 
 def _archived(path: Path, name: str) -> Style:
-    with np.load(path, allow_pickle=False) as archive:
-        style: Style = archive[name]
-        return style
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            style: Style = archive[name]
+            return style
+    except (ValueError, OSError, zlib.error, zipfile.BadZipFile) as error:
+        raise EngineUnavailable(f"{name!r} in {path} can't be read: {error}") from error
 
 
 def _digest(files: Iterable[Path]) -> str:

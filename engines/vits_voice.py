@@ -16,6 +16,7 @@ HUB_REPO = "rhasspy/piper-voices"
 HUB_REVISION = "v1.0.0"
 _NAME = re.compile(r"([a-z]{2,3})_([A-Z]{2})-(\w+)-(x_low|low|medium|high)")
 _LOW_RATE_HZ, _RATE_HZ = 16000, 22050
+_LOWEST_HZ, _HIGHEST_HZ = 8000, 48_000
 _ESPEAK_VOICE = re.compile(r"[a-zA-Z][\w+-]*")
 
 
@@ -72,7 +73,7 @@ class Config:
             return cls._parse(json.loads(path.read_text("utf-8")))
         except OSError as error:
             raise EngineUnavailable(f"{path} can't be read: {error.strerror}") from error
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise EngineUnavailable(f"{path} isn't a Piper voice's file: {error!r}") from error
 
     @classmethod
@@ -83,10 +84,13 @@ class Config:
         espeak_voice = str(known["espeak"]["voice"])
         if not _ESPEAK_VOICE.fullmatch(espeak_voice):
             raise ValueError(f"no espeak-ng voice: {espeak_voice!r}")
+        sample_rate_hz = int(known["audio"]["sample_rate"])
+        if not _LOWEST_HZ <= sample_rate_hz <= _HIGHEST_HZ:
+            raise ValueError(f"no rate: {sample_rate_hz} Hz")
         inference = known.get("inference", {})
         code = known.get("language", {}).get("code") or espeak_voice
         return cls(
-            sample_rate_hz=int(known["audio"]["sample_rate"]),
+            sample_rate_hz=sample_rate_hz,
             language=str(code).replace("_", "-"),
             espeak_voice=espeak_voice if kind == "espeak" else None,
             ids={

@@ -141,11 +141,11 @@ def test_an_archive_of_pickles_is_never_run(tmp_path: Path) -> None:
     with (tmp_path / "voices.bin").open("wb") as file:
         np.savez(file, af_heart=np.array([{"any": "object"}], object))
     styles = kokoro_voices.from_path(tmp_path / "voices.bin")
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(EngineUnavailable, match="pickle"):
         styles.read("af_heart")
 
 
-@pytest.mark.parametrize("make", ["nothing", "empty", "text", "zip"])
+@pytest.mark.parametrize("make", ["nothing", "empty", "text", "zip", "array", "pickle"])
 def test_what_has_no_voices_is_refused(tmp_path: Path, make: str) -> None:
     path = tmp_path / "voices"
     if make == "empty":
@@ -155,6 +155,9 @@ def test_what_has_no_voices_is_refused(tmp_path: Path, make: str) -> None:
     elif make == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("readme.txt", "voices")
+    elif make in {"array", "pickle"}:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(256) if make == "array" else np.array([{"any": "object"}], object))
     with pytest.raises(OptionError) as refused:
         engine.identify(Source(settings={"voices": str(path)}))
     assert refused.value.param == "voices"

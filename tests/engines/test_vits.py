@@ -194,7 +194,20 @@ def test_a_network_without_its_file_is_refused(tmp_path: Path) -> None:
         engine.identify(Source(path=str(tmp_path / "voice.onnx")))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"espeak": {"voice": "-x; rm"}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"espeak": {"voice": "-x; rm"}}',
+        *(
+            '{"espeak": {"voice": "en"}, "phoneme_id_map": {}, "audio": {"sample_rate": ' + rate + "}}"
+            for rate in ("Infinity", "0", "-1", "1e9")
+        ),
+    ],
+)
 def test_a_voice_file_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
     shutil.copy(JOE, tmp_path / "voice.onnx")
     (tmp_path / "voice.onnx.json").write_text(content, "utf-8")
