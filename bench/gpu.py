@@ -83,8 +83,8 @@ def run(
     for number, subject in enumerate(chosen):
         share_s = (end_s - monotonic()) * subject.weight / weight_left
         weight_left -= subject.weight
-        if (absent := absent(subject)) is not None:
-            yield absent
+        if (row := absent(subject)) is not None:
+            yield row
         elif share_s < _LEAST_S:
             yield Row(subject.label, f"left out: {share_s:.0f} s were left for it", "", None)
         else:
