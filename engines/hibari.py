@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -31,7 +32,7 @@ from voices.reference import Reference
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hibari import Hibari
+    from onnxruntime import InferenceSession
 
     from engines.hibari_signal import Noise, WindowedSynth
     from engines.hibari_text import Reader, Utterable
@@ -107,7 +108,7 @@ engine = HibariEngine()
 
 @dataclass(frozen=True, slots=True)
 class _Voice:
-    library: "Hibari"
+    session: "InferenceSession"
     reader: "Reader"
 
 
@@ -234,7 +235,7 @@ class HibariModel:
             "ids": np.asarray([utterable.ids], np.int64),
             "speed": np.asarray([stream.request.speed], np.float32),
         }
-        *parts, units = stream.voice.library.sess.run(None, feed)
+        *parts, units = stream.voice.session.run(None, feed)
         stream.synth = WindowedSynth(Spectrum(*(part[0] for part in parts)), stream.noise)
         starts = np.concatenate(([0], np.cumsum(units))) * _UNIT_SAMPLES + stream.made_samples
         return tuple(
@@ -291,12 +292,23 @@ def _sha256(path: str) -> str:
 
 def _load_voice(name: str, path: str | None) -> _Voice:
     """Fetches the voice's network if it isn't in the library's cache; raises what the library raises."""
-    from hibari import Hibari
-    from hibari.voices import voice_path
+    from hibari.g2p import G2P
+    from hibari.voices import ASSETS, VOICES, voice_path
 
     from engines.hibari_text import Reader
 
     network = Path(path or voice_path(name)).read_bytes()
-    durations = input_of(network, "CumSum")
-    library = Hibari(voice=name, model=with_int64_output(network, durations), threads=1)
-    return _Voice(library, Reader(library.g2p, library.vocab))
+    session = _session(with_int64_output(network, input_of(network, "CumSum")))
+    vocabulary = json.loads(Path(ASSETS, "vocab.json").read_bytes())
+    return _Voice(session, Reader(G2P(british=VOICES[name]["british"]), vocabulary))
+
+
+def _session(network: bytes) -> "InferenceSession":
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # Every length of text asks for blocks of its own size: an arena spreads over more and more memory for hours.
+    options.enable_cpu_mem_arena = False
+    return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
