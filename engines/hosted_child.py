@@ -4,6 +4,7 @@ Run by its path, in the environment of the engine: `python hosted_child.py FD MO
 library, numpy and the engine's own, and runs on Python 3.10 with numpy 1.26.
 """
 
+import atexit
 import gc
 import importlib
 import importlib.machinery
@@ -108,6 +109,10 @@ class Host:
         told = getattr(self._loaded, "peak_bytes", lambda: None)()
         return _peak_bytes() if told is None else int(told)
 
+    def _memory(self) -> Any:
+        told = getattr(self._loaded, "memory", lambda: None)()
+        return None if told is None else dict(told)
+
     def _unload(self) -> None:
         self._streams.clear()
         self._prompts.clear()
@@ -189,7 +194,15 @@ def _end_with(end: socket.socket) -> None:
     os._exit(_GONE)
 
 
+def _end_what_was_started() -> None:
+    """The last thing that is done; our own exit code stays."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+
+
 def main(fd: int, target: str) -> None:
+    atexit.register(_end_what_was_started)
     # What a library prints mustn't be taken for the server's own output.
     os.dup2(2, 1)
     sys.meta_path.insert(0, OurPackages)
