@@ -1,6 +1,6 @@
 """Guards around any model: what an engine gets wrong is mended, taken again or an error, never passed on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -129,6 +129,11 @@ class Guarded(Generic[P, S]):
     def peak_bytes(self) -> int | None:
         """What it has taken of memory at the most; None: it can't tell."""
         own: Callable[[], int | None] = getattr(self._model, "peak_bytes", lambda: None)
+        return own()
+
+    def memory(self) -> Mapping[str, int] | None:
+        """What its runtime has in use, keeps, had in use at the most; None: it can't tell."""
+        own: Callable[[], Mapping[str, int] | None] = getattr(self._model, "memory", lambda: None)
         return own()
 
     def unload(self) -> None:

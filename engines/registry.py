@@ -16,6 +16,9 @@ _OURS = (
     "dots",
     "nano-vllm-voxcpm",
     "cosyvoice",
+    "mlx-qwen",
+    "mlx-voxcpm",
+    "mlx-pocket",
     "tone",
 )
 """Each the name of a module of this package that offers `engine`; the first is the default."""
@@ -66,9 +69,12 @@ def _module(name: str) -> str:
 
 
 def missing(engine: Engine) -> str | None:
-    """The command that installs the engine's library; None: it is installed."""
+    """The command that installs the engine's library, or why nothing can here; None: it is installed."""
     if engine.info.version:
         return None
+    nowhere: str | None = getattr(engine, "unsupported", None)
+    if nowhere is not None:
+        return nowhere
     extra = f"[{engine.info.extra}]" if engine.info.extra else ""
     return f"pip install 'saystream{extra}'"
 

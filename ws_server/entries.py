@@ -13,6 +13,8 @@ from ws_server.settings import BadSettings, Settings
 
 CPU = Place("cpu", hosted=False, policy="UNPINNED")
 _KILLED_AT = 0.9
+_ABORTING = frozenset({"mlx"})
+"""Extras whose library can end the whole process when two of its models compute at once, without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +38,10 @@ def read_entry(name: str, settings: Settings, here: Collection[str]) -> Entry:
         placement, source = read_table(settings.engines.get(name, {}))
     except ValueError as error:
         raise BadSettings(f"engines.{name}.{error}") from None
-    engine = _engine(name, placement, settings)
+    hosted = _hosted(name, placement, settings)
+    engine = _engine(name, placement, settings, hosted=hosted)
     installed, facts, problem = True, None, None
-    place = Place("cpu", hosted=placement.process == "hosted", policy=_policy(name, placement, settings))
+    place = Place("cpu", hosted=hosted, policy=_policy(name, placement, settings))
     try:
         # A hosted one says by itself what its environment lacks.
         if engine.info.hosted and not place.hosted:
@@ -65,9 +68,25 @@ def read_entry(name: str, settings: Settings, here: Collection[str]) -> Entry:
     )
 
 
-def _engine(name: str, placement: Placement, settings: Settings) -> Engine:
+def _hosted(name: str, placement: Placement, settings: Settings) -> bool:
+    if placement.process is not None:
+        return placement.process == "hosted"
+    return name in (together := _together(name, settings)) and len(together) > 1
+
+
+def _together(name: str, settings: Settings) -> list[str]:
+    """The engines that somebody means to use and that share such a library with this one, the default engine first."""
+    extra = registry.describe(name).info.extra
+    if extra not in _ABORTING:
+        return []
+    known = registry.names()
+    meant = dict.fromkeys(other for other in (settings.engine, *settings.engines) if other in known)
+    return [other for other in meant if registry.describe(other).info.extra == extra]
+
+
+def _engine(name: str, placement: Placement, settings: Settings, *, hosted: bool) -> Engine:
     engine = registry.describe(name)
-    if placement.process == "inline":
+    if not hosted:
         return engine
     # A little before its lane counts as stalled: a process that hangs is ended, and the lane goes on.
     step_s = _KILLED_AT * settings.step_deadline_s
@@ -85,4 +104,5 @@ def _elsewhere(name: str) -> str:
 def _policy(name: str, placement: Placement, settings: Settings) -> Policy:
     if placement.policy is not None:
         return placement.policy
-    return "SOFT_PIN" if name == settings.engine else "UNPINNED"
+    first = name == settings.engine or _together(name, settings)[:1] == [name]
+    return "SOFT_PIN" if first else "UNPINNED"

@@ -17,14 +17,16 @@ class Placement(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
     path: str | None = None
-    process: Literal["inline", "hosted"] = "inline"
-    """Hosted: in a process of its own, which can be killed, and whose memory really comes back."""
+    process: Literal["inline", "hosted"] | None = None
+    """Hosted: in a process of its own, which can be killed, and whose memory really comes back. None: inline, but for
+    several engines whose library can end a process.
+    """
     python: str | None = None
     """The interpreter of a hosted engine, with packages of its own; else ours."""
     device: Device | Literal["auto"] | None = None
     """None: as the setting `device` says."""
     policy: Policy | None = None
-    """None: the default engine is SOFT_PIN, the others UNPINNED."""
+    """None: the default engine is SOFT_PIN, and the first of those that share such a library; the others UNPINNED."""
 
 
 @dataclass(frozen=True, slots=True)

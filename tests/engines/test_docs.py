@@ -13,6 +13,12 @@ from engines.contract import Request, Source
 from engines.cosyvoice_settings import CosyvoiceOptions, CosyvoiceSettings
 from engines.guards import Guarded
 from engines.kokoro import KokoroSettings
+from engines.mlx_pocket import PocketOptions as MlxPocketOptions
+from engines.mlx_pocket import PocketSettings as MlxPocketSettings
+from engines.mlx_qwen import QwenOptions as MlxQwenOptions
+from engines.mlx_settings import MlxSettings
+from engines.mlx_voxcpm import VoxcpmOptions as MlxVoxcpmOptions
+from engines.mlx_voxcpm import VoxcpmSettings as MlxVoxcpmSettings
 from engines.nano_vllm_settings import NanoOptions, NanoSettings
 from engines.pocket import PocketOptions, PocketSettings
 from engines.qwen_options import QwenOptions, QwenSettings
@@ -72,6 +78,12 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
         ("nano-vllm-voxcpm", NanoOptions),
         ("voxcpm", VoxcpmSettings),
         ("voxcpm", VoxcpmOptions),
+        ("MLX", MlxSettings),
+        ("MLX", MlxVoxcpmSettings),
+        ("MLX", MlxPocketSettings),
+        ("mlx-qwen", MlxQwenOptions),
+        ("mlx-voxcpm", MlxVoxcpmOptions),
+        ("mlx-pocket", MlxPocketOptions),
     ],
 )
 def test_every_setting_and_option_is_on_the_page(name: str, settings: Any) -> None:

@@ -10,7 +10,17 @@ from engines import registry
 from engines.contract import EngineUnavailable, Info
 from engines.tone import ToneEngine
 
-LIBRARIES = ["hibari", "kokoro_onnx", "mlx", "onnxruntime", "pocket_tts", "scipy", "streaming_vits", "torch"]
+LIBRARIES = [
+    "hibari",
+    "kokoro_onnx",
+    "mlx",
+    "mlx_audio",
+    "onnxruntime",
+    "pocket_tts",
+    "scipy",
+    "streaming_vits",
+    "torch",
+]
 
 
 def test_the_first_engine_is_the_one_that_a_plain_install_speaks_with() -> None:
@@ -74,6 +84,16 @@ def test_a_broken_entry_point_says_which_it_is(monkeypatch: pytest.MonkeyPatch, 
 def test_an_engine_whose_library_is_missing_says_how_to_install_it() -> None:
     assert registry.missing(flute) == "pip install 'saystream[flute]'"
     assert registry.missing(ToneEngine()) is None
+
+
+def test_an_engine_that_cannot_be_installed_here_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    engine = registry.describe("mlx-qwen")
+    assert str(getattr(engine, "unsupported", "")).startswith(
+        "MLX runs on Apple Silicon and on Linux, not on win32"
+    )
+    monkeypatch.setattr(NotInstalled, "unsupported", "not on this machine", raising=False)
+    assert registry.missing(flute) == "not on this machine"
 
 
 def test_finding_an_engine_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from ws_server import accelerators
 from ws_server.accelerators import choose
 from ws_server.catalogue import Catalogue
 from ws_server.device import make_dispatcher
+from ws_server.entries import read_entry
 from ws_server.placement import read_table
 from ws_server.settings import BadSettings, Settings
 
@@ -79,6 +80,27 @@ def test_the_default_engine_is_pinned_softly_and_the_others_are_not() -> None:
     catalogue = Catalogue.read(Settings(engine="tone", engines={"hibari": {"policy": "HARD_PIN"}}))
     assert catalogue.entry("tone").place.policy == "SOFT_PIN"
     assert catalogue.entry("hibari").place.policy == "HARD_PIN"
+
+
+def places(**tables: dict[str, Any]) -> list[tuple[str, bool]]:
+    """Policy and whether it is hosted, of each engine on MLX that has a table."""
+    engines = {name.replace("_", "-"): table for name, table in tables.items()}
+    settings = Settings(engine="tone", engines=engines)
+    entries = [read_entry(name, settings, frozenset({"cpu"})) for name in engines]
+    return [(entry.place.policy, entry.place.hosted) for entry in entries]
+
+
+def test_s29_the_first_engine_on_mlx_is_pinned_softly_and_the_heavy_second_one_is_not() -> None:
+    assert [policy for policy, _ in places(mlx_qwen={}, mlx_voxcpm={})] == ["SOFT_PIN", "UNPINNED"]
+    assert [policy for policy, _ in places(mlx_voxcpm={}, mlx_qwen={})] == ["SOFT_PIN", "UNPINNED"]
+    assert places(mlx_qwen={"policy": "UNPINNED"}) == [("UNPINNED", False)]
+
+
+def test_two_engines_on_mlx_are_hosted_unless_their_tables_say_otherwise() -> None:
+    """An error in Metal ends the process that it is in."""
+    assert [hosted for _, hosted in places(mlx_qwen={})] == [False]
+    assert [hosted for _, hosted in places(mlx_qwen={}, mlx_pocket={})] == [True, True]
+    assert [hosted for _, hosted in places(mlx_qwen={"process": "inline"}, mlx_pocket={})] == [False, True]
 
 
 def test_s10_s33_a_hosted_engine_is_known_by_what_its_own_environment_says() -> None:
