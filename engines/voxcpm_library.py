@@ -46,22 +46,35 @@ def load(folder: Path, *, device: str, dtype: str, optimize: bool) -> "VoxCPM2Mo
     return model
 
 
+DecoderState = Mapping[int, Any]
+"""What each convolution remembers, by the module's identity: of one loaded model."""
+
+
+def decoder_after(library: "VoxCPM2Model", latents: Any) -> DecoderState:
+    """The decoder's state at the end of a recording, [steps, n, channels]; may be asked for beside an open stream."""
+    import torch
+
+    last = latents[-_WARM_STEPS:].to(library.device, library.stop_head.weight.dtype).float()
+    with torch.inference_mode(), library.audio_vae.streaming_decode() as decoder:
+        decoder.decode_chunk(last.flatten(0, 1).T[None])
+        return dict(decoder._states)  # noqa: SLF001 - replaced by each step, never changed
+
+
 @contextmanager
-def going_on_from(library: "VoxCPM2Model", latents: Any) -> Iterator[None]:
-    """Of a recording, [steps, n, channels] or None: inside, the decoder begins where it ends, as it does when all is
-    decoded at once. Streams of the library's own begin cold, which is heard.
+def going_on_from(library: "VoxCPM2Model", state: DecoderState | None) -> Iterator[None]:
+    """Inside, the decoder begins where a recording ends, as it does when all is decoded at once. Streams of the
+    library's own begin cold, which is heard.
     """
-    if latents is None:
+    if state is None:
         yield
         return
     decoder = library.audio_vae
     cold = decoder.streaming_decode
-    last = latents[-_WARM_STEPS:].to(library.device, library.stop_head.weight.dtype).float()
 
     @contextmanager
     def warm() -> Iterator[Any]:
         with cold() as streaming:
-            streaming.decode_chunk(last.flatten(0, 1).T[None])
+            streaming._states.update(state)  # noqa: SLF001 - there is no other way
             yield streaming
 
     decoder.streaming_decode = warm

@@ -1,7 +1,7 @@
 """VoxCPM loaded: the library's own generator, a step at a time, and never two of them."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from engines.contract import Chunk, CloneMode, EngineError, EngineUnavailable, OptionError, Request
 from engines.torch_device import TorchDevice
 from engines.torch_random import RandomState
-from engines.voxcpm_library import going_on_from, import_voxcpm, load, quietly
+from engines.voxcpm_library import decoder_after, going_on_from, import_voxcpm, load, quietly
 from engines.voxcpm_prompt import Denoise, VoxcpmPrompt, build, pack, unpack
 from engines.voxcpm_settings import DESIGN, VoxcpmOptions, VoxcpmSettings
 from engines.voxcpm_text import instructed, spoken
@@ -61,7 +61,7 @@ class VoxcpmModel:
         dtype = self._dtype(settings, device)
         self._model = load(folder, device=device, dtype=dtype, optimize=settings.optimize)
         for voice in settings.recordings:
-            self._voices[voice.name] = self._build(voice.read(), voice.mode)
+            self._voices[voice.name] = self._ready(self._build(voice.read(), voice.mode))
         self._warm_up()
 
     def _dtype(self, settings: VoxcpmSettings, device: str) -> str:
@@ -98,7 +98,13 @@ class VoxcpmModel:
         return pack(self._build(reference, mode))
 
     def restore(self, prompt: bytes) -> VoxcpmPrompt:
-        return unpack(prompt, patch=(self._library.patch_size, self._library.audio_vae.latent_dim))
+        patch = (self._library.patch_size, self._library.audio_vae.latent_dim)
+        return self._ready(unpack(prompt, patch=patch))
+
+    def _ready(self, prompt: VoxcpmPrompt) -> VoxcpmPrompt:
+        if not prompt.goes_on:
+            return prompt
+        return replace(prompt, decoder=decoder_after(self._library, prompt.latents))
 
     def start(self, request: Request, prompt: VoxcpmPrompt | None) -> VoxcpmStream:
         if self._open is not None and not self._open.over:
@@ -179,11 +185,11 @@ class VoxcpmModel:
         options = _options(stream.request)
         text = instructed(text, options.instruct)
         self._check_room(text, stream.prompt, options)
-        cache = None if stream.prompt is None else stream.prompt.cache
-        with going_on_from(self._library, (cache or {}).get("audio_feat")):
+        prompt = stream.prompt
+        with going_on_from(self._library, None if prompt is None else prompt.decoder):
             yield from self._library.generate_with_prompt_cache_streaming(
                 target_text=text,
-                prompt_cache=cache,
+                prompt_cache=None if prompt is None else prompt.cache,
                 min_len=options.min_len,
                 max_len=options.max_len,
                 inference_timesteps=options.inference_timesteps,

@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 
 from engines.contract import CloneMode, EngineError
+from engines.voxcpm_library import DecoderState
 from engines.voxcpm_settings import WithText
 from voices.reference import Reference
 
@@ -26,11 +27,18 @@ _REFERENCE, _PROMPT, _TEXT = "ref_audio_feat", "audio_feat", "prompt_text"
 class VoxcpmPrompt:
     cache: dict[str, Any]
     """As the library's `build_prompt_cache` makes it."""
+    decoder: DecoderState | None = None
+    """Where it goes on from, for the model that has it in memory."""
 
     @property
     def goes_on(self) -> bool:
         """From words of its own: an instruction before the text would be read out."""
         return _PROMPT in self.cache
+
+    @property
+    def latents(self) -> Any:
+        """Of what it goes on from, or None."""
+        return self.cache.get(_PROMPT)
 
     @property
     def steps(self) -> int:

@@ -25,7 +25,7 @@ from engines.voxcpm import engine  # noqa: E402
 from engines.voxcpm_library import quietly  # noqa: E402
 from engines.voxcpm_model import VoxcpmModel  # noqa: E402
 from engines.voxcpm_settings import DESIGN, VoxcpmOptions  # noqa: E402
-from tests.engines.speaking import speak  # noqa: E402
+from tests.engines.speaking import finish, speak, step  # noqa: E402
 from tests.engines.tiny_voxcpm import change, make_checkpoint  # noqa: E402
 from voices.reference import Reference  # noqa: E402
 
@@ -165,6 +165,19 @@ def test_a_prompt_can_be_used_many_times(model: VoxcpmModel) -> None:
     prompt = model.restore(model.prepare(recording(7, SAID), "audio+text"))
     first, again = (speak(model, request(), prompt).samples for _ in range(2))
     np.testing.assert_array_equal(first, again)
+
+
+def test_a_prompt_that_is_made_or_restored_beside_a_stream_leaves_no_trace_in_it(model: VoxcpmModel) -> None:
+    alone = speak(model, request(voice="ben")).samples
+    stored = model.prepare(recording(7, SAID), "audio+text")
+    stream = model.start(request(voice="ben"), None)
+    pieces = []
+    for _ in range(3):
+        pieces.append(step(model, stream).samples)
+        model.restore(stored)
+        model.prepare(recording(7, SAID), "audio+text")
+    pieces.append(finish(model, stream).samples)
+    np.testing.assert_array_equal(np.concatenate(pieces), alone)
 
 
 def test_a_recording_has_no_copy_on_disk_afterwards(
