@@ -70,7 +70,7 @@ class Admission:
     """Pure. Live listeners don't count renderings, which only get what is left over.
 
     `cost(unit, n)` is what one of n listeners takes of the device, as a part of real time; `max_streams(unit)`
-    how many there may be.
+    how many there may be; `elsewhere()` the load that is promised to live listeners of other lanes of the device.
     """
 
     def __init__(
@@ -81,12 +81,14 @@ class Admission:
         max_streams: Callable[[str], float],
         max_queue: int,
         queue_wait_s: float,
+        elsewhere: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._cost = cost
         self._capacity = capacity
         self._max_streams = max_streams
         self._max_queue = max_queue
         self._queue_wait_s = queue_wait_s
+        self._elsewhere = elsewhere
         self._holders: dict[int, _Holder] = {}
         self._live = _Load(cost)
         self._rendering = _Load(cost)
@@ -107,6 +109,11 @@ class Admission:
     def load(self) -> float:
         """Device seconds that the slot holders need in a second."""
         return self._live.value() + self._rendering.value()
+
+    @property
+    def promised(self) -> float:
+        """The part of it that live ones need."""
+        return self._live.value()
 
     def holders(self) -> list[int]:
         return list(self._holders)
@@ -238,5 +245,7 @@ class Admission:
         count = self._live.count + (0 if claim.live else self._rendering.count)
         if count == 0:
             return True
-        load = self._live.value(claim) if claim.live else self._live.value() + self._rendering.value(claim)
+        load = self._elsewhere() + (
+            self._live.value(claim) if claim.live else self._live.value() + self._rendering.value(claim)
+        )
         return load <= self._capacity + EPSILON and count + 1 <= self._max_streams(claim.unit)

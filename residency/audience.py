@@ -3,7 +3,7 @@
 Pure, as the roster is whose part it is: the same lock is held around every call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engines.contract import Request
 from residency.admission import Admission
@@ -14,6 +14,7 @@ from residency.listener import Job, Listener, ListenerHandler, ListenerSpec, Own
 from residency.loads import Loads
 from residency.need import claim_of, paused_full, spare
 from residency.notices import Notices
+from residency.preparing import Preparing
 from residency.rules import Rules
 from residency.scheduler import Entry
 
@@ -21,7 +22,15 @@ from residency.scheduler import Entry
 class Audience:
     """Holds every listener from `open` until it is closed and no step is made for it any more."""
 
-    def __init__(self, lanes: Sequence[LaneState], loads: Loads, costs: Costs, rules: Rules) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[LaneState],
+        loads: Loads,
+        costs: Costs,
+        rules: Rules,
+        elsewhere: Callable[[], float],
+    ) -> None:
+        """`elsewhere`: see Admission."""
         self._lanes = lanes
         self._loads = loads
         self._estimates = costs.estimates
@@ -31,10 +40,12 @@ class Audience:
             max_streams=costs.max_streams,
             max_queue=rules.max_queue,
             queue_wait_s=rules.queue_wait_s,
+            elsewhere=elsewhere,
         )
         self.listeners: dict[int, Listener] = {}
         self.ready: dict[int, Entry] = {}
         """Of those that a lane may pick."""
+        self.preparing = Preparing()
         self.notices = Notices()
         """For the loop: taken and delivered by the caller."""
         self._keys = self._orders = 0
@@ -170,8 +181,9 @@ class Audience:
         job = listener.jobs[0]
         estimates, chars, first = self._estimates[entry.unit], len(job.request.text), job.steps == 0
         entry.cut_s = max(job.cut_s, listener.granted_s)
-        entry.est_s = estimates.step_s(chars, first=first)
-        entry.est_high_s = estimates.step_high_s(chars, first=first)
+        prompt_s = self.preparing.expected_s(entry.unit, listener.spec.clone) if entry.lane is None else 0.0
+        entry.est_s = prompt_s + estimates.step_s(chars, first=first)
+        entry.est_high_s = prompt_s + estimates.step_high_s(chars, first=first)
         if key in self.ready:
             return
         self.ready[key] = entry

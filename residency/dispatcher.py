@@ -22,6 +22,7 @@ from residency.planner import Policy
 from residency.pool import Pool
 from residency.rules import Rules
 from residency.units import Unit, UnitStatus
+from voices.reference import Clone
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class Dispatcher:
                 governed=self._rules.memory_of(device).limited,
                 footprints=self._footprints,
             )
+        for pool in self._pools.values():
+            pool.rivals = tuple(rival for rival in self._pools.values() if _compete(pool, rival))
         self._memories = {device: self._memory_of(device, now) for device in self._devices()}
         self._exit = AsyncExitStack()
 
@@ -119,6 +122,10 @@ class Dispatcher:
         """
         self.unload(unit)
         await self._pool(unit).unloaded(unit)
+
+    def prepare(self, unit: str, clone: Clone) -> None:
+        """Have an uploaded voice made ready when nobody needs the device, if the unit is loaded."""
+        self._pool(unit).prepare(unit, clone)
 
     def unload(self, unit: str) -> None:
         """The same, without the wait."""
@@ -249,6 +256,11 @@ class Dispatcher:
 
     def _pool(self, unit: str) -> Pool:
         return self._pools[_pool_name(self._unit(unit))]
+
+
+def _compete(pool: Pool, other: Pool) -> bool:
+    """For one accelerator; processes on a CPU have cores of their own, if the operator has counted right."""
+    return pool is not other and pool.device == other.device != "cpu"
 
 
 def _pool_name(unit: Unit) -> str:

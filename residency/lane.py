@@ -11,8 +11,9 @@ from residency.giving_back import give_back, keep_large_blocks_apart, resident_b
 from residency.probe import Observed, probe, speak
 from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
-from residency.work import Canary, Closing, Load, Outcome, Step, Turn, Unload, Work
+from residency.work import Canary, Closing, Load, Outcome, Prepare, Step, Turn, Unload, Work
 from voices.errors import VoicesError
+from voices.reference import Clone
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,11 @@ class Foreman(Protocol):
     def finish_unload(self, number: int, unit: str) -> None: ...
 
     def finish_canary(self, number: int, unit: str, error: ModelLost | None) -> None: ...
+
+    def prepared(self, unit: str, clone: Clone, took_s: float) -> None:
+        """An uploaded voice can be spoken with."""
+
+    def finish_prepare(self, number: int, unit: str, error: ModelLost | None) -> None: ...
 
     def measured(self, unit: str, peak_bytes: int) -> None:
         """What a model has taken of memory at the most so far."""
@@ -90,6 +96,8 @@ class Lane:
                         self._foreman.finish_unload(self.number, unit)
                     case Canary(unit=unit):
                         self._try(unit)
+                    case Prepare(unit=unit, clone=clone):
+                        self._prepare(unit, clone)
         finally:
             self._unload()
             self._foreman.lane_ended(self.number)
@@ -124,7 +132,25 @@ class Lane:
         clone = turn.listener.spec.clone
         if clone is None or turn.job.stream is not None or turn.listener.ended:
             return None
-        return self._prompts[unit].get(clone)
+        return self._prompt_of(unit, clone)
+
+    def _prompt_of(self, unit: str, clone: Clone) -> Any:
+        started_s = self._now()
+        prompt = self._prompts[unit].get(clone)
+        self._foreman.prepared(unit, clone, self._now() - started_s)
+        return prompt
+
+    def _prepare(self, unit: str, clone: Clone) -> None:
+        """What goes wrong is told to whoever speaks with it."""
+        lost: ModelLost | None = None
+        try:
+            self._prompt_of(unit, clone)
+        except ModelLost as error:
+            lost = error
+            self._unload_one(unit)
+        except Exception:
+            log.exception("%s can't prepare the voice %s", unit, clone.voice_id)
+        self._foreman.finish_prepare(self.number, unit, lost)
 
     def _start(self, model: AnyModel, turn: Turn, prompt: Any) -> Exception | None:
         if turn.listener.ended:

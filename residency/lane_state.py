@@ -8,9 +8,9 @@ from typing import TypeVar
 from residency.listener import Job
 from residency.scheduler import Room
 from residency.units import Unit
-from residency.work import Canary, Closing, Load, Step, Unload
+from residency.work import Canary, Closing, Load, Prepare, Step, Unload
 
-Task = Step | Load | Unload | Canary
+Task = Step | Load | Unload | Canary | Prepare
 T = TypeVar("T", bound=Task)
 
 

@@ -1,14 +1,15 @@
 """The lanes of one device and the lock that they share with the event loop."""
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 
 from engines.contract import EngineUnavailable, ModelLost, Request
-from residency.errors import EngineStalled, without_frames
+from residency.errors import EngineStalled
+from residency.fetching import fetch_apart
 from residency.footprints import Footprints
 from residency.lane import Lane
 from residency.learning import learn_from_probe
@@ -22,8 +23,7 @@ from residency.rules import Rules
 from residency.tenancy import at_work, tenant_of
 from residency.units import Unit, UnitStatus
 from residency.work import Outcome, Rest, Work
-
-log = logging.getLogger(__name__)
+from voices.reference import Clone
 
 
 class Pool:
@@ -43,11 +43,18 @@ class Pool:
         """`governed`: see Roster."""
         self.name = name
         self.units = units
+        self.device = next(iter(units.values())).device
         self._rules = rules
         self.capacity = rules.max_load * lanes
         self._now = now
         self._footprints = footprints
-        self._roster = Roster(units, lanes=lanes, rules=rules, governed=governed)
+        self.rivals: tuple[Pool, ...] = ()
+        """Other lanes of the same accelerator, whose time is one."""
+        self.promised = 0.0
+        """Of it, to those who hold slots; others read it without the lock."""
+        self._roster = Roster(
+            units, lanes=lanes, rules=rules, governed=governed, elsewhere=self._promised_elsewhere
+        )
         self._changed = threading.Condition(threading.Lock())
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,6 +142,12 @@ class Pool:
             self._roster.tick(self._now())
             self._settle()
 
+    def prepare(self, unit: str, clone: Clone) -> None:
+        with self._changed:
+            if self._roster.loads.here(unit):
+                self._roster.audience.preparing.wish(unit, clone)
+                self._settle()
+
     # What is in memory
 
     def ask_for(self, unit: str) -> None:
@@ -195,7 +208,11 @@ class Pool:
     @property
     def load(self) -> float:
         with self._changed:
-            return min(1.0, self._roster.audience.admission.load / len(self._lanes))
+            promised = self._roster.audience.admission.load + self._promised_elsewhere()
+            return min(1.0, promised / len(self._lanes))
+
+    def _promised_elsewhere(self) -> float:
+        return sum(rival.promised for rival in self.rivals)
 
     @property
     def in_flight(self) -> int:
@@ -296,6 +313,15 @@ class Pool:
             self._roster.finish_canary(number, unit, error, self._now())
             self._settle()
 
+    def prepared(self, unit: str, clone: Clone, took_s: float) -> None:
+        with self._changed:
+            self._roster.audience.preparing.observe(unit, clone, took_s)
+
+    def finish_prepare(self, number: int, unit: str, error: ModelLost | None) -> None:
+        with self._changed:
+            self._roster.finish_prepare(number, unit, error, self._now())
+            self._settle()
+
     def measured(self, unit: str, peak_bytes: int) -> None:
         self._footprints.measured(self.units[unit], peak_bytes)
 
@@ -313,16 +339,9 @@ class Pool:
         if self._loop is None or self._stopping:
             return
         for unit in self._roster.loads.begin_fetches(self._now()):
-            # A daemon: a download that hangs mustn't keep the process.
-            threading.Thread(target=self._fetch, args=(unit,), name=f"fetch {unit}", daemon=True).start()
+            fetch_apart(self.units[unit], partial(self._finish_fetch, unit))
 
-    def _fetch(self, unit: str) -> None:
-        failure: Exception | None = None
-        try:
-            self.units[unit].fetch()
-        except Exception as error:
-            log.exception("what %s needs couldn't be fetched", unit)
-            failure = without_frames(error)
+    def _finish_fetch(self, unit: str, failure: Exception | None) -> None:
         with self._changed:
             self._roster.finish_fetch(unit, failure, self._now())
             self._settle()
@@ -332,6 +351,7 @@ class Pool:
 
     def _settle(self) -> None:
         self._begin_fetches()
+        self.promised = self._roster.audience.admission.promised
         self._changed.notify_all()
         self._post()
 

@@ -4,7 +4,8 @@ Pure: no thread, lock or clock. Whoever calls it holds one lock around every cal
 and delivers the audience's `notices` on the loop.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 
 from engines.contract import Chunk, EngineError, EngineUnavailable, ModelLost
 from residency.audience import Audience
@@ -24,10 +25,16 @@ REFUSED_S = 1.0
 
 
 class Roster:
-    """`governed`: a planner decides what is loaded; else whatever is asked for is."""
+    """`governed`: a planner decides what is loaded; else whatever is asked for is. `elsewhere`: see Admission."""
 
     def __init__(
-        self, units: Mapping[str, Unit], *, lanes: int, rules: Rules, governed: bool = False
+        self,
+        units: Mapping[str, Unit],
+        *,
+        lanes: int,
+        rules: Rules,
+        governed: bool = False,
+        elsewhere: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._units = units
         self._rules = rules
@@ -37,7 +44,7 @@ class Roster:
         preload = (name for name in rules.preload if name in units)
         remote = (name for name, unit in units.items() if unit.fetches)
         self.loads = Loads(self.lanes, preload, governed=governed, remote=remote)
-        self.audience = Audience(self.lanes, self.loads, self.costs, rules)
+        self.audience = Audience(self.lanes, self.loads, self.costs, rules, elsewhere)
 
     def tick(self, now_s: float) -> None:
         """What time alone brings about; call it a few times a second."""
@@ -65,6 +72,8 @@ class Roster:
             return Work(closings, self._begin_step(lane, picked.entries, now_s))
         if (unit := self.loads.due(lane, now_s, idle=True)) is not None:
             return Work(closings, lane.begin(Load(unit), now_s, self._rules.load_s))
+        if (wish := self.audience.preparing.due(lane.loaded, self._spare_s(now_s))) is not None:
+            return Work(closings, lane.begin(wish, now_s, self._rules.stall_s))
         if (unit := self._unproved(lane, now_s)) is not None:
             return Work(closings, lane.begin(Canary(unit), now_s, self._rules.stall_s))
         return Work(closings, Rest(now_s if closings else picked.wake_s))
@@ -114,10 +123,24 @@ class Roster:
         within_s = self._rules.canary_s * (2 if self.audience.admission.in_flight else 1)
         return next((unit for unit in able if now_s - lane.proved_s[unit] >= within_s), None)
 
+    def finish_prepare(self, number: int, unit: str, error: ModelLost | None, now_s: float) -> None:
+        """With an error the lane has unloaded the model."""
+        lane = self.lanes[number]
+        lane.finish()
+        if error is not None:
+            self._lose(lane, unit, error, now_s)
+
+    def _spare_s(self, now_s: float) -> float:
+        """Until the first listener would notice that the device does something else."""
+        holders = map(self.audience.listeners.__getitem__, self.audience.admission.holders())
+        return min((one.run_dry_s(now_s) - now_s for one in holders if one.live), default=inf)
+
     def finish_unload(self, number: int, unit: str, now_s: float) -> None:
         lane = self.lanes[number]
         lane.finish()
         self.loads.finish_unload(lane, unit, now_s)
+        if not self.loads.here(unit):
+            self.audience.preparing.forget(unit)
 
     def direct(
         self,
@@ -167,6 +190,8 @@ class Roster:
     def _lose(self, lane: LaneState, unit: str, error: ModelLost, now_s: float) -> None:
         """Its streams are gone with it; what hasn't been begun waits for its next load."""
         self.loads.lose(lane, unit, error, now_s)
+        if not self.loads.here(unit):
+            self.audience.preparing.forget(unit)
         for listener in list(self.audience.listeners.values()):
             if listener.entry.lane != lane.number or listener.spec.unit != unit:
                 continue

@@ -5,6 +5,7 @@ from typing import Any
 
 from engines.contract import Chunk, Request
 from residency.listener import Job, Listener
+from voices.reference import Clone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,14 @@ class Canary:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """Make an uploaded voice's prompt before somebody waits for it."""
+
+    unit: str
+    clone: Clone
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     until_s: float
     """Infinite: until something changes."""
@@ -74,7 +83,7 @@ class Closing:
 class Work:
     closings: tuple[Closing, ...]
     """Before the task."""
-    task: Step | Load | Unload | Canary | Rest
+    task: Step | Load | Unload | Canary | Prepare | Rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
 """`saystream engines` and `saystream voices`: what a server offers, as a table."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from saystream.asking import ask
+from saystream.download_line import DownloadLine, amount
 from saystream.terminal import plain
 
-LOAD_S = 900.0
-"""For an engine that is downloaded and loaded first."""
+LOAD_S = 86_400.0
+"""For an engine that is fetched first, over whatever network."""
 _ENGINE_HEAD = (
     "ENGINE",
     "STATE",
@@ -27,15 +29,19 @@ def engines(url: str, key: str | None) -> str:
 
 
 def change_engine(url: str, key: str | None, name: str, verb: str, *, drain: bool = False) -> str:
-    """Load, unload, pin or unpin it; how it is then. A load may take minutes."""
+    """Load, unload, pin or unpin it; how it is then. A load may take minutes, and tells what it fetches."""
     query = "?drain=true" if drain else ""
     path = f"/v1/engines/{quote(name, safe='')}/{verb}{query}"
-    engine = ask(url, path, key, method="POST", timeout_s=LOAD_S)
+    with DownloadLine(url, key, name, sys.stderr):
+        engine = ask(url, path, key, method="POST", timeout_s=LOAD_S)
     return _table([_ENGINE_HEAD, _engine_row(engine)])
 
 
 def _engine_row(engine: Mapping[str, Any]) -> tuple[str, ...]:
-    state = engine["state"] if engine["installed"] else f"needs saystream[{engine.get('missing_extra')}]"
+    extra = engine.get("missing_extra")
+    state = engine["state"] if engine["installed"] else f"needs saystream[{extra}]" if extra else "not installed"
+    if "download" in engine:
+        state += f", {amount(engine['download'])} fetched"
     speed = engine.get("speed_x_realtime")
     footprint_bytes = engine.get("footprint_bytes")
     return (

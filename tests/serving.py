@@ -43,11 +43,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(*flags: str, port: int | None = None) -> Iterator[Server]:
-    """`saystream serve` with `flags` on a free port of loopback; ready when entered, gone when left."""
+def serving(*flags: str, port: int | None = None, prefix: tuple[str, ...] = ()) -> Iterator[Server]:
+    """`saystream serve` with `flags` on a free port of loopback; ready when entered, gone when left.
+
+    `prefix`: what runs the command.
+    """
     port = free_port() if port is None else port
     log = tempfile.NamedTemporaryFile(prefix="saystream-", suffix=".log", delete=False)  # noqa: SIM115 - the server holds it
-    command = [sys.executable, "-m", "saystream", "serve", "--port", str(port), "--no-cache", *flags]
+    command = [*prefix, sys.executable, "-m", "saystream", "serve", "--port", str(port), "--no-cache", *flags]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SAYSTREAM_")}
     process = subprocess.Popen(command, cwd=ROOT, env=clean, stdout=log, stderr=subprocess.STDOUT)
     log.close()

@@ -141,8 +141,19 @@ class Catalogue:
             return self._row(uploaded)
         return next((row for row in self.voices() if row.voice_id == voice_id), None)
 
+    def clones(self, uploaded: Voice) -> list[tuple[str, Clone]]:
+        """The engines that can speak with it, and what each takes it for."""
+        modes = ((entry.name, _mode(entry, uploaded)) for entry in self._usable())
+        return [(name, Clone(uploaded.voice_id, mode)) for name, mode in modes if mode is not None]
+
+    def to_prepare(self, uploaded: Voice) -> list[tuple[str, Clone]]:
+        """Those of them that may be asked to without being named."""
+        return [
+            (name, clone) for name, clone in self.clones(uploaded) if not self._entries[name].info.synthetic
+        ]
+
     def _row(self, uploaded: Voice) -> VoiceRow:
-        engines = tuple(entry.name for entry in self._usable() if _mode(entry, uploaded) is not None)
+        engines = tuple(name for name, _ in self.clones(uploaded))
         return VoiceRow(
             uploaded.voice_id, uploaded.name, "uploaded", engines, uploaded.traits.language, uploaded
         )

@@ -177,7 +177,7 @@ def test_a_child_that_dies_while_it_starts_tells_its_exit_code() -> None:
         load(HostedEngine(ToneEngine(), registry.target("tone"), python=shutil.which("false")))
 
 
-def test_a_child_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+def test_s5_a_child_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
     # As if an interpreter had been named that runs another program.
     impostor = tmp_path / "python"
     hello = (
@@ -200,7 +200,7 @@ def test_a_crash_while_loading_is_a_typed_error(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("out_of_memory", "MemoryError: 8 GB asked for"),
+        ("out_of_memory", r"Unable to allocate 1\.00 GiB"),
         ("full_disk", "No space left on device"),
         ("corrupt", "not a checkpoint"),
         ("wrong_revision", "revision"),
@@ -209,6 +209,17 @@ def test_a_crash_while_loading_is_a_typed_error(monkeypatch: pytest.MonkeyPatch)
 def test_what_a_load_fails_of_is_named(name: str, cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineUnavailable, match=cause):
         load(fake(name, monkeypatch))
+
+
+def test_out_of_memory_while_speaking_is_the_error_of_that_stream_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = load(fake("hungry", monkeypatch))
+    with pytest.raises(EngineError, match=r"Unable to allocate 1\.00 GiB") as failed:
+        model.start(request("a huge one"), None)
+    assert not isinstance(failed.value, ModelLost)
+    assert speak(model, request()).samples.size
+    model.unload()
 
 
 def test_what_a_library_prints_stays_off_the_servers_output(

@@ -2,8 +2,12 @@
 
 import errno
 import os
+import resource
 import weakref
 from collections.abc import Callable
+
+import numpy as np
+import psutil
 
 from engines.contract import EngineUnavailable, Request, Source
 from engines.tone import ToneEngine, ToneModel, TonePrompt, ToneStream
@@ -50,6 +54,27 @@ class CountingEngine(ToneEngine):
         return Counting()
 
 
+def _take_more_than_there_is() -> None:
+    """As on a machine with little memory left: a limit of this process alone."""
+    limit_bytes = psutil.Process().memory_info().vms + (200 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+    np.ones(1 << 30, np.uint8)
+
+
+class HungryModel(ToneModel):
+    """Takes too much for a text with "huge" in it."""
+
+    def start(self, request: Request, prompt: TonePrompt | None) -> ToneStream:
+        if "huge" in request.text:
+            _take_more_than_there_is()
+        return super().start(request, prompt)
+
+
+class HungryEngine(ToneEngine):
+    def load(self, source: Source, device: str) -> ToneModel:
+        return HungryModel(ToneSettings(), lambda _: None)
+
+
 def _raise(error: Exception) -> Callable[[], object]:
     def fail() -> object:
         raise error
@@ -58,7 +83,8 @@ def _raise(error: Exception) -> Callable[[], object]:
 
 
 crashes = FailsToLoad(lambda: os._exit(7))
-out_of_memory = FailsToLoad(_raise(MemoryError("8 GB asked for")))
+out_of_memory = FailsToLoad(_take_more_than_there_is)
+hungry = HungryEngine()
 full_disk = FailsToLoad(_raise(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
 corrupt = FailsToLoad(_raise(ValueError("weights.safetensors is not a checkpoint")))
 wrong_revision = FailsToLoad(_raise(EngineUnavailable("the hub has no revision 'v9' of it")))

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,12 @@ def claim(
 
 
 def admission(
-    *, cost: float = 0.2, capacity: float = 0.8, max_streams: float = 1e9, max_queue: int = 10
+    *,
+    cost: float = 0.2,
+    capacity: float = 0.8,
+    max_streams: float = 1e9,
+    max_queue: int = 10,
+    elsewhere: Callable[[], float] = lambda: 0.0,
 ) -> Admission:
     return Admission(
         lambda _unit, _count: cost,
@@ -22,6 +29,7 @@ def admission(
         max_streams=lambda _unit: max_streams,
         max_queue=max_queue,
         queue_wait_s=30.0,
+        elsewhere=elsewhere,
     )
 
 
@@ -31,6 +39,19 @@ def test_slots_are_given_until_the_load_is_reached() -> None:
     assert [slots.holds(key) for key in range(5)] == [True] * 4 + [False]
     assert slots.load == pytest.approx(0.8)
     assert (slots.in_flight, slots.queued) == (4, 1)
+
+
+def test_what_is_promised_on_other_lanes_of_the_device_is_not_promised_again_but_one_is_let_in() -> None:
+    elsewhere = [0.8]
+    slots = admission(elsewhere=lambda: elsewhere[0])
+    for key in range(4):
+        slots.request(claim(key), 0.0)
+    assert slots.in_flight == 1
+    assert slots.promised == pytest.approx(0.2)
+    elsewhere[0] = 0.4
+    assert slots.admit(1.0) == [1]
+    slots.request(claim(9, live=False), 1.0)
+    assert not slots.holds(9), "a rendering takes nothing of what others were promised"
 
 
 def test_a_faster_speaker_counts_for_more() -> None:

@@ -2,68 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engines.contract import EngineError, EngineUnavailable, ModelLost, ModelStalled
 from residency.dispatcher import Dispatcher
 from residency.errors import EngineStalled
-from residency.footprints import Footprints, rounded_up, signature_of
 from residency.listener import ListenerSpec
-from residency.planner import MemoryRules, Policy
-from residency.rules import Rules
-from residency.units import Unit
+from residency.planner import Policy
 from tests.fakes.models import FakeEngine, FakeStream, facts, request, unit
+from tests.residency.dispatching import FREE, ONE, Clock, dispatch, resident, say, say_nothing, until
 from tests.residency.handlers import Notes
-
-ONE = MemoryRules(capacity_bytes=1, settle_s=0.0, swap_s=0.0, restore_s=30.0, idle_s=60.0)
-FREE = MemoryRules(idle_s=60.0)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def dispatch(
-    *units: Unit,
-    memory: MemoryRules = ONE,
-    policies: Mapping[str, Policy] | None = None,
-    now: Callable[[], float] | None = None,
-    **more: Any,
-) -> Dispatcher:
-    rules = Rules(memory={"cpu": memory}, policies=policies or {}, **more)
-    return Dispatcher(units, rules, now=now) if now is not None else Dispatcher(units, rules)
-
-
-async def say(dispatcher: Dispatcher, name: str, text: str = "hello") -> Notes:
-    """Until it is said, or isn't."""
-    notes = Notes()
-    listener = dispatcher.open(ListenerSpec(unit=name), notes)
-    dispatcher.submit(listener, request(text), 0.0)
-    listener.finish_text()
-    await notes._until(lambda: bool(notes.jobs_done or notes.failures or notes.refusals))
-    dispatcher.close(listener)
-    return notes
-
-
-async def until(reached: Callable[[], bool], dispatcher: Dispatcher | None = None) -> None:
-    async with asyncio.timeout(20):
-        while not reached():
-            if dispatcher is not None:
-                dispatcher.tick()
-            await asyncio.sleep(0.001)
-
-
-def resident(dispatcher: Dispatcher) -> list[str]:
-    return [status.name for status in dispatcher.statuses() if status.state in {"ready", "draining"}]
 
 
 async def test_s27_one_engine_at_a_time_the_first_is_gone_before_the_next_is_loaded() -> None:
@@ -289,6 +239,36 @@ async def test_an_unloaded_engine_is_loaded_again_when_it_is_asked_for() -> None
     assert len(engine.models) == 2
 
 
+# Several lanes of one device ---------------------------------------------------------------------------------------
+
+
+async def test_hosted_engines_on_one_accelerator_share_what_may_be_promised_of_it() -> None:
+    gate = threading.Event()
+
+    def hold() -> None:
+        assert gate.wait(20)
+
+    # Nothing is known of their costs before they are loaded: a tenth each, of eight tenths.
+    places = {"a": "cuda", "b": "cuda", "c": "cpu", "d": "cpu"}
+    units = [
+        replace(unit(FakeEngine(facts(), on_load=hold), name=name, device=device), hosted=True)
+        for name, device in places.items()
+    ]
+    async with Dispatcher(units) as dispatcher:
+        held = {
+            name: [dispatcher.open(ListenerSpec(unit=name), Notes()) for _ in range(10)] for name in "abcd"
+        }
+        for name in "abcd":
+            for listener in held[name]:
+                dispatcher.submit(listener, request("x" * 600), 0.0)
+        in_flight = {name: dispatcher.status(name).in_flight for name in "abcd"}
+        assert in_flight == {"a": 8, "b": 1, "c": 8, "d": 8}
+        for listener in held["a"]:
+            dispatcher.close(listener)
+        await until(lambda: dispatcher.status("b").in_flight == 8, dispatcher)
+        gate.set()
+
+
 # Models that are lost ----------------------------------------------------------------------------------------------
 
 
@@ -348,111 +328,6 @@ async def test_one_that_stalled_is_not_tried_a_second_time() -> None:
         assert isinstance(notes.failures[0][1], ModelStalled)
         assert isinstance(notes.failures[0][1], EngineError)
     assert len(engine.models) == 1
-
-
-# Footprints --------------------------------------------------------------------------------------------------------
-
-
-def test_s25_footprints_are_for_the_mode_that_takes_most_and_rounded_up() -> None:
-    declared = replace(
-        facts(), footprint_bytes={"": 6_300_000_001, "audio": 76 * 10**8, "audio+text": 8 * 10**9}
-    )
-    assert Footprints().of(unit(FakeEngine(declared))) == 8_000_000_000
-    assert rounded_up(7_100_000_001) == 7_200_000_000
-
-
-def test_s31_the_measured_peak_is_remembered_by_signature_over_restarts(tmp_path: Path) -> None:
-    file = tmp_path / "there" / "footprints.json"
-    one = unit(FakeEngine(replace(facts(), footprint_bytes={"": 10**9})))
-    Footprints(file).measured(one, 2_345_678_901)
-    Footprints(file).measured(one, 1_000_000_000)
-    assert Footprints(file).of(one) == 2_400_000_000
-    other = replace(one, facts=replace(one.facts, checkpoint="another"))
-    assert signature_of(other) != signature_of(one)
-    assert Footprints(file).of(other) == 10**9
-    assert [path.name for path in file.parent.iterdir()] == ["footprints.json"]
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", '{"a": "b"}'])
-def test_s31_a_broken_file_of_footprints_does_no_harm(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "footprints.json"
-    file.write_text(content)
-    one = unit(FakeEngine(facts()))
-    Footprints(file).measured(one, 123)
-    assert Footprints(file).of(one) == 100_000_000
-
-
-def test_s31_footprints_that_cannot_be_kept_do_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file where a folder should be")
-    footprints = Footprints(tmp_path / "taken" / "footprints.json")
-    one = unit(FakeEngine(facts()))
-    footprints.measured(one, 123)
-    assert footprints.of(one) == 100_000_000
-
-
-async def say_nothing(dispatcher: Dispatcher) -> None:
-    """Long enough for a lane to have done what it was told."""
-    for _ in range(20):
-        dispatcher.tick()
-        await asyncio.sleep(0.001)
-
-
-# Health ------------------------------------------------------------------------------------------------------------
-
-
-async def test_fault_25_an_engine_that_has_not_spoken_for_long_is_tried_on_its_lane_and_an_old_proof_is_none() -> (
-    None
-):
-    clock = Clock()
-    engine = FakeEngine(facts())
-    probed = unit(engine, probes=(request("hm"),))
-    pinned: dict[str, Policy] = {"fake": "HARD_PIN"}
-    async with dispatch(probed, memory=MemoryRules(), now=clock, policies=pinned) as dispatcher:
-        await dispatcher.loaded("fake")
-        spoken = len(engine.models[0].steps())
-        assert dispatcher.status("fake").healthy
-        clock.now_s += 299.0
-        await say_nothing(dispatcher)
-        assert len(engine.models[0].steps()) == spoken
-        clock.now_s += 602.0
-        assert not dispatcher.status("fake").healthy
-        await until(lambda: dispatcher.status("fake").healthy, dispatcher)
-        assert len(engine.models[0].steps()) == spoken + 1
-        assert engine.models[0].open == set()
-
-
-async def test_an_engine_that_fails_its_health_check_is_loaded_again() -> None:
-    clock = Clock()
-    broken = threading.Event()
-
-    def work(_: list[FakeStream]) -> None:
-        if broken.is_set():
-            broken.clear()
-            raise RuntimeError("the device is lost")
-
-    engine = FakeEngine(facts(), on_step=work)
-    probed = unit(engine, probes=(request("hm"),))
-    pinned: dict[str, Policy] = {"fake": "HARD_PIN"}
-    async with dispatch(probed, memory=MemoryRules(), now=clock, policies=pinned) as dispatcher:
-        await dispatcher.loaded("fake")
-        broken.set()
-        clock.now_s += 301.0
-        await until(lambda: len(engine.models) == 2, dispatcher)
-        await until(lambda: dispatcher.status("fake").healthy, dispatcher)
-    assert engine.models[0].unloaded
-
-
-async def test_a_health_check_keeps_nothing_warm() -> None:
-    clock = Clock()
-    engine = FakeEngine(facts())
-    rules = MemoryRules(idle_s=400.0)
-    async with dispatch(unit(engine, probes=(request("hm"),)), memory=rules, now=clock) as dispatcher:
-        await say(dispatcher, "fake")
-        spoken = len(engine.models[0].steps())
-        clock.now_s += 301.0
-        await until(lambda: len(engine.models[0].steps()) > spoken, dispatcher)
-        clock.now_s += 100.0
-        await until(lambda: not resident(dispatcher), dispatcher)
 
 
 async def test_out_of_memory_while_speaking_fails_that_utterance_with_its_cause_and_no_other() -> None:

@@ -1,5 +1,6 @@
 """The planner's rules one by one, and its promises over random worlds."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -333,6 +334,71 @@ def test_when_all_is_quiet_a_soft_pin_that_fits_is_back(scene: Scene) -> None:
     pinned = [tenant for tenant in states.values() if tenant.policy != "UNPINNED" and tenant.state == "ready"]
     if soft and not pinned:
         pytest.fail(f"none of {soft} is back")
+
+
+@st.composite
+def tenants(draw: st.DrawFn) -> list[Tenant]:
+    """Any moment, whether or not the planner would have let it come about."""
+    moments = st.sampled_from(
+        [-inf, 0.0, NOW_S - 31, NOW_S - 6, NOW_S - 1, NOW_S, NOW_S + 3, NOW_S + 60, inf]
+    )
+    return [
+        Tenant(
+            name=name,
+            policy=draw(st.sampled_from(["HARD_PIN", "SOFT_PIN", "UNPINNED"])),
+            state=draw(st.sampled_from(["unloaded", "unloaded", "loading", "ready", "ready", "unloading"])),
+            size_bytes=draw(st.integers(0, 12)) * GB,
+            busy=draw(st.booleans()),
+            needed=draw(st.booleans()),
+            dry_s=draw(moments),
+            wanted_s=draw(st.none() | st.floats(0, NOW_S)),
+            due_s=draw(moments),
+            load_s=draw(st.floats(0, 40)),
+            loaded_s=draw(moments),
+            used_s=draw(moments),
+            leaving=draw(st.booleans()),
+            dismissed=draw(st.booleans()),
+            barred=draw(st.booleans()),
+        )
+        for name in "abcd"[: draw(st.integers(1, 4))]
+    ]
+
+
+def taken(world: list[Tenant], names: Iterable[str], rules: MemoryRules) -> float:
+    chosen = [tenant for tenant in world if tenant.name in names]
+    if not rules.coload:
+        return len(chosen)
+    return sum(tenant.size_bytes or rules.capacity_bytes for tenant in chosen)
+
+
+@settings(deadline=None)
+@given(tenants(), st.sampled_from([ONE, SEVERAL]))
+def test_at_any_moment_no_more_is_loaded_than_fits_and_only_who_may_leave_leaves(
+    world: list[Tenant], rules: MemoryRules
+) -> None:
+    decided = plan(world, rules, NOW_S)
+    by_name = {tenant.name: tenant for tenant in world}
+    here = [tenant.name for tenant in world if tenant.state != "unloaded"]
+    capacity = rules.capacity_bytes if rules.coload else 1
+    if decided.load:
+        assert taken(world, [*here, *decided.load], rules) <= capacity
+    for name in decided.load:
+        assert by_name[name].state == "unloaded"
+        assert not by_name[name].barred
+        assert by_name[name].wanted_s is not None or by_name[name].policy != "UNPINNED"
+    for name in decided.leave:
+        leaver = by_name[name]
+        assert leaver.state == "ready"
+        asked = leaver.dismissed or leaver.leaving
+        assert asked or leaver.policy != "HARD_PIN"
+        settled = NOW_S - leaver.loaded_s >= max(rules.settle_s, leaver.load_s)
+        idle = not (leaver.busy or leaver.needed)
+        assert asked or idle or settled, "one at work isn't driven out before it has been there a while"
+    for former, successor in decided.makes_room:
+        assert former in decided.leave
+        assert by_name[former].policy != "HARD_PIN"
+        assert by_name[successor].state == "unloaded"
+    assert set(decided.refuse).isdisjoint(decided.load)
 
 
 @given(scenes(), st.floats(0, 100))

@@ -3,17 +3,18 @@
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 import psutil
 
 from engines import registry
-from engines.contract import EngineError, ModelLost, Request, Source
+from engines.contract import EngineError, ModelLost, Request, Samples, Source, Word
 from engines.hosted import HostedEngine
 from engines.tone import ToneEngine
 from engines.tone_settings import ToneOptions
 from residency.dispatcher import Dispatcher
-from residency.listener import ListenerSpec
+from residency.listener import Listener, ListenerSpec, StepTiming
 from residency.planner import MemoryRules
 from residency.rules import Rules
 from residency.units import Unit
@@ -137,3 +138,47 @@ async def test_two_engines_take_turns_under_load_and_everybody_is_served() -> No
             await notes.until_done(3)
         assert len({notes.samples for notes in everybody}) == 1
         assert sum(status.state == "ready" for status in dispatcher.statuses()) == 1
+
+
+class Player(Notes):
+    """Plays what it gets at once, in real time, and counts when it had nothing to play."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listener: Listener | None = None
+        self.gaps = 0
+
+    def on_chunk(
+        self, job: int, samples: Samples, words: tuple[Word, ...], last: bool, timing: StepTiming
+    ) -> None:
+        assert self.listener is not None
+        self.gaps += self.listener.sent(len(samples) / RATE_HZ, time.monotonic()) is not None
+        super().on_chunk(job, samples, words, last, timing)
+
+    def speak(self, dispatcher: Dispatcher, name: str, segments: int) -> None:
+        self.listener = dispatcher.open(ListenerSpec(unit=name, lead_s=15.0), self)
+        for _ in range(segments):
+            dispatcher.submit(self.listener, request(WORDS), 0.0)
+        self.listener.finish_text()
+
+
+async def test_listeners_with_a_lead_play_on_while_another_engine_has_their_place() -> None:
+    # A tenth of real ones' load times, and as many listeners as a GPU has.
+    memory = MemoryRules(capacity_bytes=1, swap_s=0.2, settle_s=0.3)
+    rules = Rules(memory={"cpu": memory}, max_load=100)
+    async with Dispatcher([tone("a", load_s=0.5, cost=0.005), tone("b", load_s=0.3)], rules) as dispatcher:
+        residents = [Player() for _ in range(4)]
+        for player in residents:
+            player.speak(dispatcher, "a", 3)
+        for player in residents:
+            # Some ten seconds in hand.
+            await player.until_done(2)
+        guest = Player()
+        guest.speak(dispatcher, "b", 1)
+        await guest.until_done(1)
+        assert dispatcher.status("b").state == "ready"
+        for player in residents:
+            await player.until_done(3)
+        assert dispatcher.status("a").state == "ready"
+    assert [player.gaps for player in residents] == [0, 0, 0, 0]
+    assert not any(player.failures or player.refusals for player in residents)

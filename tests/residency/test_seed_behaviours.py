@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from protocol.messages import End, Open, Queued, Started, Text
+from protocol.messages import Audio, End, Open, Queued, Started, Text
 from residency.dispatcher import Dispatcher
 from residency.listener import ListenerSpec
 from tests.fakes.models import FakeEngine, FakeStream, facts, request, unit
@@ -35,22 +35,19 @@ ELSEWHERE = {
         "test_s4_a_broken_folder_is_skipped_with_one_warning_and_mended_by_another_upload"
     ),
     "S5 versions are checked": (
-        "engines/test_hosted.py::test_a_child_of_another_version_is_refused_with_both_versions"
+        "engines/test_hosted.py::test_s5_a_child_of_another_version_is_refused_with_both_versions"
     ),
     "S6 bounded restarts": (
         "project/test_deploy.py::test_the_systemd_unit_restarts_with_a_bound_and_waits_for_the_drain"
     ),
-    "S7 busy says when to come back": (
-        "hardening/test_seed_faults.py::test_fault_23_when_to_come_back_follows_from_the_work_ahead"
-    ),
     "S9 the inventory is that of the moment": (
-        "ws_server/http/test_engines.py::test_an_engine_is_loaded_and_unloaded_when_told_to"
+        "ws_server/http/test_engines.py::test_s9_an_engine_is_loaded_and_unloaded_when_told_to_and_the_list_shows_it"
     ),
     "S24 prompts in memory are bounded": (
         "residency/test_prompts.py::test_s24_the_number_in_memory_is_bounded_and_the_least_used_goes"
     ),
     "S25 footprints": (
-        "residency/test_memory.py::test_s25_footprints_are_for_the_mode_that_takes_most_and_rounded_up"
+        "residency/test_footprints.py::test_s25_footprints_are_for_the_mode_that_takes_most_and_rounded_up"
     ),
     "S26 policies": (
         "residency/test_memory.py::test_s26_a_soft_pin_makes_room_and_comes_back_when_all_is_quiet"
@@ -66,7 +63,7 @@ ELSEWHERE = {
         "residency/test_prompts.py::test_s30_prompts_leave_memory_before_their_model_and_stay_in_the_store"
     ),
     "S31 measured peaks": (
-        "residency/test_memory.py::test_s31_the_measured_peak_is_remembered_by_signature_over_restarts"
+        "residency/test_footprints.py::test_s31_the_measured_peak_is_remembered_by_signature_over_restarts"
     ),
     "S32 the same id everywhere": (
         "voices/test_voice.py::test_s32_the_same_content_has_the_same_id_on_every_machine"
@@ -198,3 +195,38 @@ async def test_fault_26_what_was_cancelled_still_has_the_device_until_its_step_e
         await second.until_done(1)
     assert at_once == [True, True]
     assert first.chunks == []
+
+
+async def test_s7_over_the_limit_http_is_refused_with_a_time_the_socket_waits_and_a_hit_needs_no_slot(
+    tmp_path: Path,
+) -> None:
+    kept = {"text": "Hello there."}
+    async with running(max_streams=1, queue=1, cache=True, cache_dir=tmp_path) as server:
+        made = await server.http.post("/v1/tts", json=kept)
+        async with server.speak() as speaking, server.speak() as waiting:
+            await speaking.send(Open(id="a", cache=False), Text(id="a", text="It holds the only slot. " * 20))
+            await speaking.receive_until(Audio)
+            await waiting.send(
+                Open(id="b", cache=False), Text(id="b", text="It waits its turn."), End(id="b")
+            )
+            told = (await waiting.receive_until(Queued))[-1]
+            assert isinstance(told, Queued)
+            assert (told.reason, told.position) == ("busy", 1)
+            refused = await server.http.post("/v1/tts", json={"text": "It is one too many."})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "busy")
+            assert int(refused.headers["retry-after"]) >= 1
+            hit = await server.http.post("/v1/tts", json=kept)
+            assert (hit.status_code, hit.headers["x-cache"]) == (200, "hit")
+            assert hit.content == made.content
+            assert (server.services.dispatcher.in_flight, server.services.dispatcher.queued) == (1, 1)
+
+
+async def test_s33_health_tells_what_is_loaded_and_how_full_all_is() -> None:
+    async with running(engines={"tone": {"sample_rate_hz": 16000}}, max_streams=7) as server:
+        told = (await server.http.get("/health")).json()
+        (tone,) = [row for row in told["engines"] if row["name"] == "tone"]
+        assert (tone["checkpoint"], tone["device"], tone["resident"]) == ("tone-1-16000", "cpu", True)
+        assert (told["in_flight"], told["max_streams"], told["device"]) == (0, 7, "cpu")
+        assert told["memory"]["resident_bytes"] > 1e6
+        assert told["cache"] == {"entries": 0, "bytes": 0, "hits": 0, "misses": told["cache"]["misses"]}
+        assert told["voices"] >= len(tone["voices"])

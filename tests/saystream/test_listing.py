@@ -24,6 +24,14 @@ ENGINES = {
             "voices": ["a", "b"],
         },
         {
+            "name": "vits",
+            "installed": True,
+            "state": "loading",
+            "download": {"file": "a/b.onnx", "done_bytes": 31_000_000, "total_bytes": 63_000_000},
+            "languages": [],
+            "voices": [],
+        },
+        {
             "name": "kokoro",
             "installed": False,
             "missing_extra": "kokoro",
@@ -65,11 +73,12 @@ def url() -> Iterator[str]:
         thread.join()
 
 
-def test_engines_say_what_is_missing(url: str) -> None:
+def test_engines_say_what_is_missing_or_on_its_way(url: str) -> None:
     assert listing.engines(url, "k").splitlines() == [
-        "ENGINE  STATE                    POLICY    DEVICE  RATE   SPEED  MEMORY  LANGUAGES  VOICES",
-        "hibari  ready                    SOFT_PIN  cpu     24000  145x   0.2 GB  en         2",
-        "kokoro  needs saystream[kokoro]  -         -       -      -      -       en ja      0",
+        "ENGINE  STATE                         POLICY    DEVICE  RATE   SPEED  MEMORY  LANGUAGES  VOICES",
+        "hibari  ready                         SOFT_PIN  cpu     24000  145x   0.2 GB  en         2",
+        "vits    loading, 31 of 63 MB fetched  -         -       -      -      -                  0",
+        "kokoro  needs saystream[kokoro]       -         -       -      -      -       en ja      0",
     ]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from engines import downloads
 from engines.contract import EngineUnavailable
+from engines.downloads import Download
 from residency.units import UnitStatus
 from ws_server.entries import Entry
 from ws_server.http.access import admin, from_known_page, services_of, shows_a_key
@@ -92,11 +94,18 @@ def _row(services: Services, entry: Entry) -> dict[str, Any]:
         "voices": [voice.voice_id for voice in entry.info.voices],
         "clones": sorted(entry.info.clones),
     }
+    if fetching := downloads.of(entry.name):
+        row["download"] = _download(fetching[-1])
     if not entry.installed and entry.info.extra is not None:
         row["missing_extra"] = entry.info.extra
     if entry.facts is None:
         return row | {"state": "failed", "resident": False, "in_flight": 0, "last_error": entry.problem}
     return row | _figures(services.dispatcher.status(entry.name))
+
+
+def _download(download: Download) -> dict[str, Any]:
+    told: dict[str, Any] = {"file": download.file, "done_bytes": download.done_bytes}
+    return told if download.total_bytes is None else told | {"total_bytes": download.total_bytes}
 
 
 def _figures(status: UnitStatus) -> dict[str, Any]:

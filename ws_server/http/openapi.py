@@ -120,6 +120,7 @@ _ENGINE = _object(
     speed_x_realtime=_NUMBER,
     footprint_bytes=_INTEGER,
     in_flight=_INTEGER,
+    download=_object(["file", "done_bytes"], file=_STRING, done_bytes=_INTEGER, total_bytes=_INTEGER),
     last_error=_STRING,
 )
 _HEALTH = _object(

@@ -38,6 +38,8 @@ async def add_voice(request: Request) -> Response:
         services.log.info("voice added", voice=made.voice.voice_id, key=identity.name)
     row = services.catalogue.voice(made.voice.voice_id)
     engines = () if row is None else row.engines
+    for engine, clone in services.catalogue.to_prepare(made.voice):
+        services.dispatcher.prepare(engine, clone)
     body = {
         "voice_id": made.voice.voice_id,
         "name": made.voice.name,

@@ -34,12 +34,14 @@ async def test_s33_a_row_tells_what_is_really_loaded() -> None:
         assert other["checkpoint"], "known without loading it"
 
 
-async def test_an_engine_is_loaded_and_unloaded_when_told_to() -> None:
+async def test_s9_an_engine_is_loaded_and_unloaded_when_told_to_and_the_list_shows_it() -> None:
     async with running() as server:
         loaded = await post(server, "load", "hibari")
+        assert (await row(server, "hibari"))["resident"]
         assert (loaded.status_code, loaded.json()["state"]) == (200, "ready")
         gone = await post(server, "unload", "hibari")
         assert (gone.status_code, gone.json()["state"]) == (200, "unloaded")
+        assert not (await row(server, "hibari"))["resident"]
         assert (await post(server, "unload", "hibari")).status_code == 200
 
 
