@@ -24,6 +24,8 @@ class Announcer:
         self._recording = recording
         self._index = 0
         self._engine_samples = 0
+        self._announced_char = self._timed_char = 0
+        """Of the segment that is being said: its end as it was announced, and of the last word with times."""
         self.started = False
         """Something was, or will be, heard."""
 
@@ -61,7 +63,7 @@ class Announcer:
             spoken.complete = True
             if not self._plan.facts.exact_words:
                 spoken.replace_words(estimated_word_times(segment, spoken.samples))
-            self._engine_samples = 0
+            self._engine_samples = self._announced_char = self._timed_char = 0
             self._index += 1
 
     def _announce(
@@ -73,13 +75,17 @@ class Announcer:
             times = self._client_words(segment, words)
             if words and SAYABLE.search(segment.speakable, words[-1][1]):
                 end_char = times[-1][1]
-        elif first:
-            times = estimated_word_times(segment, self._expected_samples(segment))
+        elif first or self._timed_char < segment.end_char:
+            known = estimated_word_times(segment, self._expected_samples(segment))
+            times = [time for time in known if time[0] >= self._timed_char]
+            self._timed_char = segment.end_char
         spoken.add_words(times)
         wanted = bool(times) and self._opened.words
-        # Without word times a segment is announced whole, so that it needn't be announced again.
-        if first or wanted:
-            self._outgoing.put(SegmentStart(self._index, spoken, end_char if wanted else segment.end_char))
+        # Without word times a segment is announced as far as it is known.
+        end_char = end_char if wanted else segment.end_char
+        if first or wanted or (end_char > self._announced_char and not self._opened.words):
+            self._announced_char = end_char
+            self._outgoing.put(SegmentStart(self._index, spoken, end_char))
         if wanted:
             self._outgoing.put(WordTimes(spoken, times))
 

@@ -246,6 +246,7 @@ class Catalogue:
             stall_ms=self._limits.stall_ms,
             max_chars=facts.max_chars,
             max_sentences=facts.max_sentences,
+            grows=facts.grows,
         )
 
 

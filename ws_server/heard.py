@@ -42,6 +42,10 @@ class SpokenSegment:
     complete: bool = False
     _words: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 4), np.int64))
 
+    def grow(self, end_char: int, *, text_s: float, cut_s: float) -> None:
+        """More of its text has come, and if the listener has run dry meanwhile, that is why."""
+        self.end_char, self.text_s, self.cut_s = end_char, text_s, cut_s
+
     def add_words(self, words: Sequence[WordTime]) -> None:
         if words:
             self._words = np.concatenate((self._words, np.array(words, np.int64)))

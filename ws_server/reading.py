@@ -103,6 +103,8 @@ class Reading:
         if self._intake and len(self._script) < AHEAD_SEGMENTS:
             self._has_asked = True
             self._turns.ask(self._take_turn)
+        if not self._intake:
+            self._grow()
 
     def _take_turn(self) -> None:
         self._has_asked = False
@@ -132,6 +134,7 @@ class Reading:
 
     def silence(self, gap_ms: float, now_s: float) -> None:
         self._submit(self._path.silence(gap_ms), now_s)
+        self._grow()
 
     @property
     def can_force(self) -> bool:
@@ -143,12 +146,13 @@ class Reading:
         segment = self._path.force(self._fitting_chars(in_hand_s))
         if segment is not None:
             self._submit([segment], now_s)
+            self._grow()
 
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _limit_steps(self) -> None:
         """Where a step makes a whole segment, none may hold the others up for too long."""
-        if self._plan.facts.step_s is None:
+        if self._plan.facts.step_s is None and not self._plan.facts.grows:
             crowded = self._dispatcher.crowded
             self._path.limit(self._fitting_chars(self._dispatcher.max_step_s) if crowded else None)
 
@@ -159,6 +163,29 @@ class Reading:
         while chars > rules.first_chars and self._dispatcher.estimate_step_s(unit, chars) > within_s:
             chars //= 2
         return max(chars, rules.first_chars)
+
+    def _grow(self) -> None:
+        """Have words spoken whose segment isn't complete, where the engine can."""
+        if not self._plan.facts.grows or self._closed or not self._script.may_grow:
+            return
+        known = self._path.growth()
+        if known is None:
+            return
+        unspoken = unspoken_chars(known.speakable, self._plan.scripts)
+        if unspoken and len(SAYABLE.findall(known.speakable)) == unspoken:
+            return
+        now_s = time.monotonic()
+        if self._tally.certain_s is None:
+            self._tally.certain_s = min(self._uncut_since_s, now_s)
+            self._tally.cut_s = now_s
+        self._script.grow(known, self._spoken(known, now_s), now_s)
+        self._uncut_since_s = math.inf
+        self._script.advance(now_s)
+
+    def _spoken(self, segment: TextSegment, now_s: float) -> SpokenSegment:
+        return SpokenSegment(
+            segment.start_char, segment.end_char, text_s=min(self._uncut_since_s, now_s), cut_s=now_s
+        )
 
     def _submit(self, segments: list[TextSegment], arrived_s: float) -> None:
         for segment in segments:
@@ -173,10 +200,7 @@ class Reading:
             if segment.cut == "forced":
                 self._tally.forced_cuts += 1
             self._tally.segments += 1
-            spoken = SpokenSegment(
-                segment.start_char, segment.end_char, text_s=min(self._uncut_since_s, now_s), cut_s=now_s
-            )
-            self._script.add(segment, spoken, now_s)
+            self._script.add(segment, self._spoken(segment, now_s), now_s)
             self._on_cut(segment)
         if segments:
             self._uncut_since_s = math.inf

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engines.contract import Request, Samples, Word
@@ -33,6 +33,8 @@ class _Part:
     """Its key; None: it is neither looked up nor kept."""
     source: Literal["device", "cache", "file", "clip"] = "device"
     """To be made; to be looked up; being read; found."""
+    skipped_chars: int = 0
+    """Of the open segment's speakable text, those that an earlier part says."""
     clip: Clip | None = None
     job: int | None = None
     """Its number, once the device has been asked."""
@@ -74,27 +76,69 @@ class Script:
         self._made_samples = 0
         """At the engine's rate."""
         self._whole = False
+        self._said_chars = 0
+        """Of the segment that isn't cut yet, what parts say that take no more of it."""
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def add(self, segment: TextSegment, spoken: SpokenSegment, now_s: float) -> None:
-        plan = self._plan
-        request = Request(
-            text=segment.speakable,
-            language=plan.language,
-            voice=plan.voice,
-            speed=plan.speed,
-            seed=plan.seed,
-            options=plan.options,
-        )
-        part = _Part(segment, spoken, request, now_s, self._digest(request))
+        """A segment that has been cut; of one that grew, its end."""
+        if self._growing is not None and self._go_on(self._growing, segment, spoken, last=True):
+            self._said_chars = 0
+            return
+        rest, self._said_chars = segment.rest(self._said_chars), 0
+        if rest is None:
+            return
+        spoken.start_char = rest.start_char
+        request = self._request(rest)
+        part = _Part(rest, spoken, request, now_s, self._digest(request))
         if self._cache is not None and part.digest is not None and self._cache.may_have(part.digest):
             part.source = "cache"
             self._tally.stored += self._cache.holds(part.digest)
         else:
             self._unasked += 1
         self._parts.append(part)
+
+    @property
+    def may_grow(self) -> bool:
+        """The segment that isn't cut yet can be spoken already: nothing else is to be said, or it is what grows."""
+        return not self._parts or self._growing is not None
+
+    @property
+    def _growing(self) -> _Part | None:
+        last = self._parts[-1] if self._parts else None
+        return last if isinstance(last, _Part) and not last.request.last else None
+
+    def grow(self, known: TextSegment, spoken: SpokenSegment, now_s: float) -> None:
+        """What is known of the segment that isn't cut yet, each time from its start; `add` it when it is."""
+        if self._growing is not None and self._go_on(self._growing, known, spoken, last=False):
+            return
+        rest = known.rest(self._said_chars)
+        if rest is not None:
+            spoken.start_char = rest.start_char
+            request = replace(self._request(rest), last=False)
+            self._parts.append(_Part(rest, spoken, request, now_s, None, skipped_chars=self._said_chars))
+            self._unasked += 1
+
+    def _go_on(self, part: _Part, known: TextSegment, spoken: SpokenSegment, *, last: bool) -> bool:
+        """False: the device has ended it, for others; what it hasn't got of the text is for another part."""
+        segment = known.rest(part.skipped_chars) or part.segment
+        more = segment.speakable[len(part.request.text) :]
+        if part.job is not None and not self._dispatcher.extend(self._listener, part.job, more, last=last):
+            self._end_early(part)
+            return False
+        part.segment = segment
+        part.request = replace(part.request, text=part.request.text + more, last=last)
+        part.spoken.grow(segment.end_char, text_s=spoken.text_s, cut_s=spoken.cut_s)
+        if last:
+            part.digest = self._digest(self._request(segment))
+        return True
+
+    def _end_early(self, part: _Part) -> None:
+        said = part.segment.speakable[: len(part.request.text)]
+        self._said_chars = part.skipped_chars + len(said)
+        part.request = replace(part.request, last=True)
 
     def add_mark(self, mark: FlushMark) -> None:
         self._parts.append(mark)
@@ -139,16 +183,29 @@ class Script:
         self._announcer.chunk(
             part.segment, part.spoken, samples, words, last=last, started_s=timing.started_s
         )
-        if part.digest is not None and self._cache is not None:
+        if self._cache is not None and (part.digest is not None or not part.request.last):
             part.chunks.append(samples)
             part.words.extend(words)
-            if last:
+            if last and part.digest is not None:
                 rate_hz = self._plan.facts.sample_rate_hz
                 self._cache.keep(Take(part.digest, part.chunks, part.words, rate_hz))
         if last:
+            if not part.request.last:
+                self._end_early(part)
             self._pop()
 
     # Inside ------------------------------------------------------------------------------------------------
+
+    def _request(self, segment: TextSegment) -> Request:
+        plan = self._plan
+        return Request(
+            text=segment.speakable,
+            language=plan.language,
+            voice=plan.voice,
+            speed=plan.speed,
+            seed=plan.seed,
+            options=plan.options,
+        )
 
     def _digest(self, request: Request) -> str | None:
         if self._cache is None:

@@ -343,8 +343,10 @@ class Utterance:
         silence_ms = self._reading.silence_deadline_ms()
         if silence_ms is not None:
             due_s = self._last_text_s + silence_ms / 1000
+        if self._script.may_grow:
+            due_s = min(due_s, self._force_at_s(now_s))
         if not self._script:
-            due_s = min(due_s, self._force_at_s(now_s), self._idle_at_s(now_s))
+            due_s = min(due_s, self._idle_at_s(now_s))
         return due_s
 
     def _force_at_s(self, now_s: float) -> float:
@@ -371,7 +373,7 @@ class Utterance:
         if self.ending or self._ended or self._reading.unread:
             return
         self._reading.silence((now_s - self._last_text_s) * 1000, now_s)
-        if not self._script and now_s >= self._force_at_s(now_s):
+        if self._script.may_grow and now_s >= self._force_at_s(now_s):
             self._reading.force(max(self.listener.run_dry_s(now_s) - now_s, 0.0), now_s)
         if not self._script and now_s >= self._idle_at_s(now_s):
             self.fail(

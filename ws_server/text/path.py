@@ -57,6 +57,10 @@ class TextPath:
         self._reader.feed(text)
         return self._segmenter.cut_certain()
 
+    def growth(self) -> TextSegment | None:
+        """What is certain of the segment that isn't cut yet, with the next cut's beginning; None: nothing new."""
+        return self._segmenter.growth()
+
     def flush(self) -> list[TextSegment]:
         """Everything so far; what comes next starts afresh."""
         self._reader.settle()

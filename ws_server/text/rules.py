@@ -22,3 +22,5 @@ class SegmentRules:
     """So much without punctuation, and the first segment ends at the best word."""
     first_clause_words: int = 4
     """A clause mark ends the first segment after so many words."""
+    grows: bool = False
+    """The engine takes a segment's words while it speaks: none has to be short to begin soon."""

@@ -1,5 +1,7 @@
 """Cuts the speakable copy into segments, from the left, each as soon as what was written decides it."""
 
+from dataclasses import replace
+
 import regex
 
 from ws_server.text import ladder
@@ -43,6 +45,8 @@ class Segmenter:
         self._sentences: list[int] = []
         """Ends of sentences inside the open segment: short ones, waiting to be joined."""
         self._first = True
+        self._handed = 0
+        """In the copy: up to here the open segment has been handed out already; it is cut no earlier."""
         self._made: list[TextSegment] = []
 
     def limit(self, max_chars: int | None) -> None:
@@ -82,9 +86,25 @@ class Segmenter:
         self._advance(len(self._copy.text), None)
         return self._taken()
 
+    def growth(self) -> TextSegment | None:
+        """The whole words of the open segment that will be part of it whatever comes, with the white space after
+        them; None: no more than the last time. What looks complete is left for a cut, if nothing of it is out yet.
+        """
+        text = self._copy.text
+        self._skip_blank(len(text))
+        if self._handed <= self._start and looks_ended(self.tail):
+            return None
+        certain = min(self._seen, self._start + self._max_chars)
+        space = text.rfind(" ", max(self._start, self._handed), certain)
+        if space < 0 or not ladder.is_spoken(text, self._start, space):
+            return None
+        self._handed = space + 1
+        words = self._segment(self._start, space + 1, "growth")
+        return replace(words, end_char=self._copy.ends[space - 1])
+
     def cut_tail(self, cut: Cut, end: int | None = None) -> list[TextSegment]:
-        """Everything up to `end`, which counts as the end of the text."""
-        self._advance(len(self._copy.text) if end is None else end, cut)
+        """Everything up to `end`, which counts as the end of the text, and what has been handed out."""
+        self._advance(len(self._copy.text) if end is None else max(end, self._handed), cut)
         if cut in {"flush", "end"}:
             self._first = True
         return self._taken()
@@ -92,7 +112,7 @@ class Segmenter:
     def force(self, max_chars: int) -> TextSegment | None:
         """The best piece of at most `max_chars`, or the shortest sensible one if that is longer."""
         end = self._forced_end(max_chars)
-        if end is None:
+        if end is None or end <= self._handed:
             return None
         self._cut(end, "forced")
         return next(iter(self._taken()), None)
@@ -132,6 +152,7 @@ class Segmenter:
             gone = self._start
             self._copy.take(gone)
             self._start = 0
+            self._handed = max(0, self._handed - gone)
             self._seen -= gone
             self._sentence_start -= gone
             self._sentences = [place - gone for place in self._sentences]
@@ -150,7 +171,7 @@ class Segmenter:
         """Decide one place; False: nothing more can be decided."""
         self._skip_blank(end)
         text, limit = self._copy.text, self._start + self._max_chars
-        events = self._first_events if self._first else self._later_events
+        events = self._first_events if self._first and not self._rules.grows else self._later_events
         found = events.search(text, self._seen, min(end, limit + 1))
         if found is None:
             self._seen = max(self._seen, min(end, limit + 1))
@@ -176,7 +197,11 @@ class Segmenter:
     def _cap(self, limit: int, end: int) -> bool:
         if end <= limit:
             return False
-        if self._sentences:
+        space = self._copy.text.rfind(" ", self._start + 1, limit + 1) if self._rules.grows else -1
+        if space > 0:
+            # What is certain has been handed out: nowhere else can be reached whatever the increments were.
+            self._cut(space, "cap")
+        elif self._sentences:
             self._cut(self._sentences[-1], "sentence")
         else:
             cut: Cut = "cap" if self._max_chars == self._most_chars else "forced"
@@ -193,6 +218,7 @@ class Segmenter:
             if end > limit + LOOKAHEAD_CHARS:
                 return self._cap(limit, end)
             if final is None:
+                self._seen = place
                 return False
             sentence_end = -1
         if sentence_end < 0:
@@ -258,7 +284,7 @@ class Segmenter:
         if ladder.is_spoken(text, self._start, last):
             self._made.append(self._segment(self._start, last, cut))
             self._first = False
-        self._start = end
+        self._start = self._handed = end
         self._seen = max(self._seen, end)
         self._sentence_start = max(self._sentence_start, end)
         self._sentences = [place for place in self._sentences if place > end]
