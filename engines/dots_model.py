@@ -1,7 +1,7 @@
 """dots.tts loaded: any number of streams a patch at a time, or one if it is compiled."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,16 +105,7 @@ class DotsModel:
     def extend(self, stream: DotsStream, text: str, last: bool) -> None:
         if not self._grows or stream.over or stream.request.last:
             raise EngineError(f"the stream takes no more text ({len(text)} characters)")
-        request = stream.request
-        stream.request = Request(
-            text=request.text + text,
-            language=request.language,
-            voice=request.voice,
-            speed=request.speed,
-            seed=request.seed,
-            options=request.options,
-            last=last,
-        )
+        stream.request = replace(stream.request, text=stream.request.text + text, last=last)
         if isinstance(stream.speech, GrowingSpeech):
             stream.speech.extend(text, last=last)
 
@@ -158,12 +149,12 @@ class DotsModel:
         if samples is None:
             self._end(stream)
             return Chunk(np.zeros(0, np.float32), last=True)
-        return Chunk(samples)
+        return Chunk(samples, wants_text=speech.wants_text)
 
     def _nothing(self, stream: DotsStream) -> Chunk:
         if stream.request.last:
             self._end(stream)
-        return Chunk(np.zeros(0, np.float32), last=stream.over)
+        return Chunk(np.zeros(0, np.float32), last=stream.over, wants_text=not stream.over)
 
     def _begin(self, stream: DotsStream) -> Speech:
         request = stream.request
