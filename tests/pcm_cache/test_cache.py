@@ -153,7 +153,7 @@ async def test_a_file_deleted_by_hand_is_a_miss_and_leaves_the_total_right(
 
 
 @pytest.mark.parametrize("damage", ["short", "changed", "swapped", "empty"])
-async def test_a_harmed_file_is_a_miss_never_a_wrong_clip(tmp_path: Path, damage: str) -> None:
+async def test_fault_12_a_harmed_file_is_a_miss_never_a_wrong_clip(tmp_path: Path, damage: str) -> None:
     """C3, fault 12"""
     async with PcmCache(memory_bytes=0, folder=tmp_path, disk_bytes=MUCH) as cache:
         for number in (1, 2):

@@ -42,7 +42,7 @@ def unit(name: str) -> configparser.ConfigParser:
     return parser
 
 
-def test_the_systemd_unit_restarts_with_a_bound_and_waits_for_the_drain() -> None:
+def test_s6_the_systemd_unit_restarts_with_a_bound_and_waits_for_the_drain() -> None:
     service = unit("saystream.service")
     assert service["Service"]["Restart"] == "on-failure"
     assert service["Service"]["RestartPreventExitStatus"] == "78"

@@ -5,6 +5,7 @@ Those with tests elsewhere are listed with them; the others are here.
 
 import ast
 import asyncio
+import re
 import threading
 from pathlib import Path
 
@@ -28,7 +29,7 @@ ELSEWHERE = {
         "engines/test_accelerator.py::test_s1_without_a_gpu_the_message_names_what_decides"
     ),
     "S2 a taken port": (
-        "ws_server/test_serve.py::test_a_taken_port_ends_the_process_with_a_code_and_the_way_to_find_out_who"
+        "ws_server/test_serve.py::test_s2_a_taken_port_ends_the_process_with_a_code_and_the_way_to_find_out_who"
     ),
     "S4 a corrupt voice folder": (
         "voices/test_library.py::"
@@ -38,7 +39,7 @@ ELSEWHERE = {
         "engines/test_hosted.py::test_s5_a_child_of_another_version_is_refused_with_both_versions"
     ),
     "S6 bounded restarts": (
-        "project/test_deploy.py::test_the_systemd_unit_restarts_with_a_bound_and_waits_for_the_drain"
+        "project/test_deploy.py::test_s6_the_systemd_unit_restarts_with_a_bound_and_waits_for_the_drain"
     ),
     "S9 the inventory is that of the moment": (
         "ws_server/http/test_engines.py::test_s9_an_engine_is_loaded_and_unloaded_when_told_to_and_the_list_shows_it"
@@ -73,8 +74,8 @@ ELSEWHERE = {
     ),
     "V3 serial": ("residency/test_memory.py::test_v3_s28_loads_steps_and_unloads_are_all_on_the_one_thread"),
     "V4 states": "residency/test_memory.py::test_v4_who_waits_for_a_load_is_told_so",
-    "fault 11 collapsed clips": "pcm_cache/test_cache.py::test_what_is_not_sane_is_not_kept",
-    "fault 12 the cache's files": "pcm_cache/test_cache.py::test_a_harmed_file_is_a_miss_never_a_wrong_clip",
+    "fault 11 collapsed clips": "ws_server/test_script.py::test_what_has_failed_is_not_kept",
+    "fault 12 the cache's files": "pcm_cache/test_cache.py::test_fault_12_a_harmed_file_is_a_miss_never_a_wrong_clip",
     "fault 13 an evicted voice": (
         "residency/test_prompts.py::test_fault_13_one_that_was_let_go_comes_back_from_the_store"
     ),
@@ -104,12 +105,15 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("row", ELSEWHERE)
 def test_every_row_has_its_test(row: str) -> None:
+    """Its name or its docstring carries the row's number."""
     file, name = ELSEWHERE[row].split("::")
     tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
     defined = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    assert name in defined
+    said = f"{name} {ast.get_docstring(defined[name])}".lower().replace("_", " ")
+    for number in re.findall(r"fault \d+|[SV]\d+", row):
+        assert re.search(rf"\b{number.lower()}\b", said)
 
 
 async def test_s3_the_port_answers_while_the_engine_loads_and_new_work_waits_for_it() -> None:

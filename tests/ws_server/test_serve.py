@@ -102,7 +102,7 @@ def test_when_it_can_speak_it_says_so_in_one_line_with_the_address() -> None:
         assert server.child.stdout is not None
 
 
-def test_a_taken_port_ends_the_process_with_a_code_and_the_way_to_find_out_who() -> None:
+def test_s2_a_taken_port_ends_the_process_with_a_code_and_the_way_to_find_out_who() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 
 from engines import hub as files
+from protocol.messages import End, Error, Open, Text
 from tests.fakes import fetching
 from tests.fakes.distribution import install
 from tests.fakes.hub import COMMIT, REPO, Hub, hub_here
@@ -163,3 +164,22 @@ async def test_a_disk_that_is_full_is_a_typed_error_and_others_are_untouched(
 async def asked(server: Server, path: str, body: Any = None) -> Any:
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         return await client.post(path, json=body)
+
+
+async def test_a_voice_that_cannot_be_fetched_is_unavailable_says_why_and_the_others_speak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIBARI_HOME", str(tmp_path))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with running(engine="hibari") as server:
+        body = {"text": "Hello there.", "voice": "kore"}
+        refused = await server.http.post("/v1/tts", json=body, timeout=30)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_unavailable")
+        assert "hibari's voice 'kore' couldn't be loaded" in refused.json()["error"]["message"]
+        async with server.speak() as talk:
+            await talk.send(Open(id="a", voice="kore"), Text(id="a", text="Hello there."), End(id="a"))
+            told = (await talk.receive_until(Error))[-1]
+            assert isinstance(told, Error)
+            assert told.code == "engine_unavailable"
+        assert await speak(server, "hibari") == 200
