@@ -84,7 +84,12 @@ def settings(when: When, how: HangUp) -> dict[str, Any]:
         case "before the first frame":
             return {"ping_s": ping_s, "engines": {"tone": {"first_step_s": 0.2, "step_ms": 100}}}
         case "speaking":
-            return {"ping_s": ping_s, "engines": {"tone": {"cost": 0.01, "step_ms": 100}}}
+            # All are to speak at once, also where the machine has other work and each step takes long.
+            return {
+                "ping_s": ping_s,
+                "max_load": 100,
+                "engines": {"tone": {"cost": 0.01, "step_ms": 100}},
+            }
 
 
 @asynccontextmanager

@@ -168,8 +168,10 @@ async def test_fault_19_empty_text_is_a_proper_end_and_no_empty_success_over_htt
         speak(talk, text="")
         assert ((await talk.done()).reason, talk.samples()) == ("complete", 0)
     async with running() as running_server:
-        answer = await running_server.http.post("/v1/tts", json={"text": ""})
-        assert answer.status_code == 422 or len(answer.content) >= 44
+        for path in ("/v1/tts", "/v1/tts/stream"):
+            for text in ("", " \n", "...", "👍"):
+                answer = await running_server.http.post(path, json={"text": text})
+                assert (answer.status_code, answer.json()["error"]["param"]) == (422, "text"), (path, text)
 
 
 async def test_fault_20_nan_fails_and_samples_are_rounded_and_clamped() -> None:

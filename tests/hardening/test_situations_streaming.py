@@ -1,9 +1,13 @@
 """What users of such servers have met while streaming, by name, each with the right outcome."""
 
+import logging
 import unicodedata
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 import numpy as np
+import psutil
 import pytest
 
 from protocol.messages import (
@@ -22,9 +26,15 @@ from protocol.messages import (
     Started,
     Text,
 )
-from tests.hardening.raw import upgraded
+from saystream import Client, ClientError
+from tests.hardening.raw import frame, packed, receive_until, upgraded
+from tests.serving import Server
+from tests.serving import serving as serving_apart
 from tests.ws_server.conversing import SENTENCE, SENTENCE_SAMPLES, Conversing, serving, until
 from tests.ws_server.running import running
+
+CLOSE, PING = 8, 9
+"""RFC 6455, 5.2"""
 
 
 def pcm(talk: Conversing, id: str = "a") -> bytes:  # noqa: A002 - the wire's name
@@ -161,6 +171,25 @@ async def test_s13_while_the_engine_works_the_loop_answers() -> None:
         assert server.gate.held == 1
 
 
+@pytest.fixture
+def apart() -> Iterator[Server]:
+    with serving_apart("--engine", "tone", "--log-level", "warning") as server:
+        yield server
+
+
+async def test_s14_each_of_hundreds_of_idle_sockets_costs_kilobytes(apart: Server) -> None:
+    process = psutil.Process(apart.process.pid)
+    async with AsyncExitStack() as sockets:
+        # What the first ones bring along is there once.
+        for _ in range(20):
+            await sockets.enter_async_context(upgraded(apart.port))
+        before_bytes = process.memory_info().rss
+        for _ in range(300):
+            await sockets.enter_async_context(upgraded(apart.port))
+        grown_bytes = process.memory_info().rss - before_bytes
+    assert grown_bytes / 300 < 128 * 1024
+
+
 async def test_s15_a_full_server_says_busy_and_the_same_socket_can_try_again() -> None:
     async with serving(max_streams=1, queue=1) as server, server.connect() as talk:
         talk.say(Open(id="a"), Text(id="a", text=SENTENCE))
@@ -187,6 +216,45 @@ async def test_s18_four_callers_on_a_serial_device_all_begin_before_any_has_ende
             await talk.done(id_)
         kinds = [message for message in talk.messages if isinstance(message, Started | Done)]
         assert [type(message) for message in kinds[:4]] == [Started] * 4
+
+
+@pytest.mark.parametrize("after", ["text", "pings", "another close", "nonsense"])
+async def test_s19_whatever_comes_after_a_close_leaves_no_trace(
+    after: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    close = frame((1000).to_bytes(2, "big"), CLOSE)
+    more = {
+        "text": packed(Text(id="a", text=SENTENCE)) * 100,
+        "pings": frame(b"x", PING) * 100,
+        "another close": close * 2,
+        "nonsense": b"\xff" * 100,
+    }[after]
+    async with running() as server:
+        async with upgraded(server.port) as stream:
+            await stream.send(packed(Open(id="a"), Text(id="a", text=SENTENCE)))
+            await receive_until(stream, b"started")
+            await stream.send(close + more)
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    await stream.receive()
+        await until(lambda: server.services.dispatcher.in_flight == len(server.services.sessions) == 0)
+        async with server.speak() as client:
+            await client.receive()
+            await client.send(Open(id="a"), Text(id="a", text="One."), End(id="a"))
+            assert (await client.receive_done()).reason == "complete"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_s19_a_client_that_is_left_and_then_fed_says_so() -> None:
+    async with running() as server:
+        async with Client(server.url) as client, client.utterance() as utterance:
+            await utterance.feed("One.")
+        for _ in range(2):
+            with pytest.raises(ClientError):
+                await utterance.feed("Two.")
+            with pytest.raises(ClientError):
+                await utterance.cancel()
+        await until(lambda: len(server.services.sessions) == 0)
 
 
 async def test_s20_an_interruption_says_which_words_were_heard() -> None:
