@@ -31,6 +31,8 @@ _LEAST_S = 5.0
 """Less isn't worth the start of a process."""
 _ENDING_S = 3.0
 """Between the end of the measuring and that of its process."""
+_MEASURING = 0.75
+"""Of its share, once it is loaded."""
 _REAL_WEIGHT, _TINY_WEIGHT = 3, 1
 """By which the time is shared out."""
 _SAID = "The boats come in early, and by noon the whole harbour smells of salt and coffee."
@@ -77,11 +79,13 @@ def _real(name: str, value: str) -> Subject:
 def run(
     chosen: Sequence[Subject], *, device: str | None, seconds: float, recording: Path, folder: Path
 ) -> Iterator[Row]:
-    """A process for each; what one leaves of its time is the others'."""
+    """A process for each. Loading may take half of the others' time, too; what one leaves is the others'."""
     end_s = monotonic() + seconds
     weight_left = sum(subject.weight for subject in chosen)
     for number, subject in enumerate(chosen):
-        share_s = (end_s - monotonic()) * subject.weight / weight_left
+        left_s = end_s - monotonic()
+        share_s = left_s * subject.weight / weight_left
+        limit_s = (left_s + share_s) / 2
         weight_left -= subject.weight
         if (row := absent(subject)) is not None:
             yield row
@@ -91,7 +95,8 @@ def run(
             task = Task(
                 label=subject.label,
                 engine=subject.engine,
-                seconds=share_s - _ENDING_S,
+                seconds=limit_s - _ENDING_S,
+                measuring_s=_MEASURING * share_s,
                 folder=str(folder / str(number)),
                 recording=str(recording),
                 device=None if device is None else device.partition(":")[0],
@@ -99,7 +104,7 @@ def run(
                 path=subject.path,
                 settings=dict(subject.settings),
             )
-            yield from _measured(task, share_s, _environment(device))
+            yield from _measured(task, limit_s, _environment(device))
 
 
 def absent(subject: Subject) -> Row | None:
