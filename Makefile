@@ -22,7 +22,7 @@ ENGINES := kokoro,pocket,vits
 # These name a demo's and a trainer's libraries among their needs. What speaking needs is in the group test-engines.
 BARE_ENGINES := dots-tts==0.3.1 qwen-tts-hf==0.1.1.post1 voxcpm==2.0.3
 ENGINE_TESTS = $(wildcard $(foreach name,cosyvoice dots hub kokoro nano pocket qwen torch vits voxcpm,tests/engines/test_$(name)*.py)) \
-	tests/engines/test_registry.py
+	tests/engines/test_registry.py tests/bench/test_gpu_engines.py
 MLX_TESTS = $(wildcard tests/engines/test_mlx*.py)
 
 .PHONY: run check test test-engines test-engines-here test-mlx-here format bench soak clean
