@@ -39,6 +39,7 @@ ENGINES = {
             "languages": ["en", "ja"],
             "voices": [],
         },
+        {"name": "cosyvoice", "installed": False, "state": "failed", "languages": [], "voices": []},
     ]
 }
 VOICES = {
@@ -75,10 +76,11 @@ def url() -> Iterator[str]:
 
 def test_engines_say_what_is_missing_or_on_its_way(url: str) -> None:
     assert listing.engines(url, "k").splitlines() == [
-        "ENGINE  STATE                         POLICY    DEVICE  RATE   SPEED  MEMORY  LANGUAGES  VOICES",
-        "hibari  ready                         SOFT_PIN  cpu     24000  145x   0.2 GB  en         2",
-        "vits    loading, 31 of 63 MB fetched  -         -       -      -      -                  0",
-        "kokoro  needs saystream[kokoro]       -         -       -      -      -       en ja      0",
+        "ENGINE     STATE                         POLICY    DEVICE  RATE   SPEED  MEMORY  LANGUAGES  VOICES",
+        "hibari     ready                         SOFT_PIN  cpu     24000  145x   0.2 GB  en         2",
+        "vits       loading, 31 of 63 MB fetched  -         -       -      -      -                  0",
+        "kokoro     needs saystream[kokoro]       -         -       -      -      -       en ja      0",
+        "cosyvoice  not installed                 -         -       -      -      -                  0",
     ]
 
 
