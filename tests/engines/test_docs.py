@@ -11,6 +11,7 @@ import pytest
 from engines import registry
 from engines.contract import Request, Source
 from engines.cosyvoice_settings import CosyvoiceOptions, CosyvoiceSettings
+from engines.dots import DotsOptions, DotsSettings
 from engines.guards import Guarded
 from engines.kokoro import KokoroSettings
 from engines.mlx_pocket import PocketOptions as MlxPocketOptions
@@ -76,6 +77,8 @@ def test_every_voice_of_the_default_engine_is_on_the_page() -> None:
         ("cosyvoice", CosyvoiceOptions),
         ("nano-vllm-voxcpm", NanoSettings),
         ("nano-vllm-voxcpm", NanoOptions),
+        ("dots", DotsSettings),
+        ("dots", DotsOptions),
         ("voxcpm", VoxcpmSettings),
         ("voxcpm", VoxcpmOptions),
         ("MLX", MlxSettings),
