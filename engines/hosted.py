@@ -222,6 +222,11 @@ class HostedModel:
     def close(self, stream: HostedStream) -> None:
         self._call("close", stream.number)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """What its runtime has in use, keeps, had in use at the most; None: it can't tell."""
+        told: dict[str, int] | None = self._call("memory")
+        return told
+
     def peak_bytes(self) -> int:
         peak: int = self._call("peak_bytes")
         return peak

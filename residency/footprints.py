@@ -35,6 +35,7 @@ class Footprints:
         self._file = file
         self._lock = Lock()
         self._measured: dict[str, int] = {} if file is None else _read(file)
+        self._memory: dict[str, Mapping[str, int]] = {}
         self._signatures: dict[tuple[str, str], str] = {}
         """Reading a version may read a file, and `of` is asked often."""
 
@@ -44,10 +45,16 @@ class Footprints:
         measured = self._measured.get(self._signature(unit), 0)
         return rounded_up(max(declared, measured))
 
-    def measured(self, unit: Unit, peak_bytes: int) -> None:
-        """Of this loading; the most of all counts."""
+    def memory_of(self, unit: Unit) -> Mapping[str, int] | None:
+        """What the runtime of a loaded model said last; None: it can't tell."""
+        return self._memory.get(unit.name)
+
+    def measured(self, unit: Unit, peak_bytes: int, memory: Mapping[str, int] | None = None) -> None:
+        """Of this loading; the most of all counts, and the `memory` of this moment."""
         signature = self._signature(unit)
         with self._lock:
+            if memory is not None:
+                self._memory[unit.name] = memory
             if peak_bytes <= self._measured.get(signature, 0):
                 return
             self._measured[signature] = peak_bytes

@@ -17,6 +17,8 @@ from voices.reference import Clone
 
 log = logging.getLogger(__name__)
 
+_LOOK_S = 1.0
+
 
 class Foreman(Protocol):
     """Whoever tells a lane what to do. Called from the lane's thread."""
@@ -41,8 +43,8 @@ class Foreman(Protocol):
 
     def finish_prepare(self, number: int, unit: str, error: ModelLost | None) -> None: ...
 
-    def measured(self, unit: str, peak_bytes: int) -> None:
-        """What a model has taken of memory at the most so far."""
+    def measured(self, unit: str, peak_bytes: int, memory: Mapping[str, int] | None) -> None:
+        """What a model has taken of memory at the most so far (0: not now), and what its runtime says of it."""
 
     def lane_ended(self, number: int) -> None: ...
 
@@ -67,6 +69,7 @@ class Lane:
         self._models: dict[str, AnyModel] = {}
         self._prompts: dict[str, LivePrompts] = {}
         self._live_prompt_bytes = live_prompt_bytes
+        self._look_s = 0.0
         self._open: dict[int, Closing] = {}
         """By the stream's identity."""
         # A daemon: one that is wedged in a driver can't be ended, and mustn't keep the process.
@@ -126,6 +129,7 @@ class Lane:
         if any(isinstance(outcome.result, ModelLost) for outcome in outcomes):
             self._unload_one(step.unit)
         self._foreman.finish_step(self.number, outcomes, started_s, self._now())
+        self._look(step.unit)
 
     def _prompt(self, unit: str, turn: Turn) -> Any:
         """None for a voice of the engine's own, or when the stream is open."""
@@ -230,8 +234,20 @@ class Lane:
         except EngineError:
             return
         peak_bytes = grown_bytes if told is None else told
-        if peak_bytes is not None and peak_bytes > 0:
-            self._foreman.measured(name, peak_bytes)
+        self._foreman.measured(name, max(0, peak_bytes or 0), self._memory(name))
+
+    def _look(self, name: str) -> None:
+        """How much memory it takes, once a second: of a hosted one it is a question."""
+        if name in self._models and self._now() >= self._look_s:
+            self._look_s = self._now() + _LOOK_S
+            self._foreman.measured(name, 0, self._memory(name))
+
+    def _memory(self, name: str) -> Mapping[str, int] | None:
+        own: Callable[[], Mapping[str, int] | None] = getattr(self._models[name], "memory", lambda: None)
+        try:
+            return own()
+        except EngineError:
+            return None
 
     def _unload(self) -> None:
         self._close(list(self._open.values()))

@@ -270,6 +270,7 @@ class Pool:
                 realtime=roster.costs.realtime(name),
                 policy=policy,
                 footprint_bytes=self._footprints.of(self.units[name]),
+                memory=self._footprints.memory_of(self.units[name]),
                 last_error=None if failure is None else str(failure),
                 load_s=roster.loads.load_s.get(name),
             )
@@ -322,8 +323,8 @@ class Pool:
             self._roster.finish_prepare(number, unit, error, self._now())
             self._settle()
 
-    def measured(self, unit: str, peak_bytes: int) -> None:
-        self._footprints.measured(self.units[unit], peak_bytes)
+    def measured(self, unit: str, peak_bytes: int, memory: Mapping[str, int] | None) -> None:
+        self._footprints.measured(self.units[unit], peak_bytes, memory)
 
     def lane_ended(self, number: int) -> None:
         with self._changed:

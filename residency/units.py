@@ -1,6 +1,6 @@
 """What can be in memory: an engine with one checkpoint on one device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,5 +62,9 @@ class UnitStatus:
     policy: Policy
     footprint_bytes: int
     """0: not known."""
+    memory: Mapping[str, int] | None
+    """What its runtime has in use, keeps for later, had in use at the most, where it can tell; of the last second in
+    which it spoke.
+    """
     last_error: str | None
     load_s: float | None

@@ -1,12 +1,16 @@
 """What engines take of memory: declared, measured, remembered."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from engines.contract import EngineError, Source
+from engines.guards import Guarded
 from residency.footprints import Footprints, rounded_up, signature_of
-from tests.fakes.models import FakeEngine, facts, unit
+from tests.fakes.models import FakeEngine, FakeModel, facts, unit
+from tests.residency.dispatching import Clock, dispatch, say
 
 
 def test_s25_footprints_are_for_the_mode_that_takes_most_and_rounded_up() -> None:
@@ -44,3 +48,48 @@ def test_s31_footprints_that_cannot_be_kept_do_no_harm(tmp_path: Path) -> None:
     one = unit(FakeEngine(facts()))
     footprints.measured(one, 123)
     assert footprints.of(one) == 100_000_000
+
+
+@dataclass(eq=False)
+class TellingModel(FakeModel):
+    """Its runtime can tell what it takes."""
+
+    asked: int = 0
+    broken: bool = False
+
+    def memory(self) -> Mapping[str, int]:
+        self.asked += 1
+        if self.broken:
+            raise EngineError("it can't tell at the moment")
+        return {"active_bytes": 100 + self.asked, "cache_bytes": 20, "peak_bytes": 300}
+
+
+@dataclass(eq=False)
+class TellingEngine(FakeEngine):
+    def load(self, source: Source, device: str) -> FakeModel:
+        self.models.append(TellingModel(self.facts))
+        return self.models[-1]
+
+
+async def test_what_a_runtime_tells_of_its_memory_is_asked_once_a_second_while_it_speaks() -> None:
+    clock, engine = Clock(), TellingEngine(facts(step_s=0.1))
+    guarded = replace(unit(engine), guard=lambda model: Guarded(model, engine.facts, engine.info))
+    async with dispatch(guarded, now=clock) as dispatcher:
+        assert dispatcher.status("fake").memory is None
+        await say(dispatcher, "fake", "hello")
+        first = dispatcher.status("fake").memory
+        assert first is not None
+        assert (first["cache_bytes"], first["peak_bytes"]) == (20, 300)
+        await say(dispatcher, "fake", "hello again")
+        assert dispatcher.status("fake").memory == first
+        clock.now_s += 1.0
+        await say(dispatcher, "fake", "hello")
+        second = dispatcher.status("fake").memory
+        assert second is not None
+        assert second["active_bytes"] == first["active_bytes"] + 1
+        model = engine.models[0]
+        assert isinstance(model, TellingModel)
+        model.broken = True
+        clock.now_s += 1.0
+        await say(dispatcher, "fake", "hello")
+        assert dispatcher.status("fake").memory == second

@@ -125,6 +125,8 @@ def _figures(status: UnitStatus) -> dict[str, Any]:
     }
     if status.footprint_bytes:
         figures["footprint_bytes"] = status.footprint_bytes
+    if status.memory is not None and figures["resident"]:
+        figures["memory"] = dict(status.memory)
     if status.cost:
         figures["speed_x_realtime"] = round(1 / status.cost, 2)
     if status.last_error is not None:

@@ -119,6 +119,12 @@ _ENGINE = _object(
     realtime=_BOOLEAN,
     speed_x_realtime=_NUMBER,
     footprint_bytes=_INTEGER,
+    memory=_object(
+        ["active_bytes", "cache_bytes", "peak_bytes"],
+        active_bytes=_INTEGER,
+        cache_bytes=_INTEGER,
+        peak_bytes=_INTEGER,
+    ),
     in_flight=_INTEGER,
     download=_object(["file", "done_bytes"], file=_STRING, done_bytes=_INTEGER, total_bytes=_INTEGER),
     last_error=_STRING,
