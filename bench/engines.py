@@ -51,7 +51,7 @@ class Bench:
 
 async def first_sound() -> list[Row]:
     rows: list[Row] = []
-    for name in ("vits", "kokoro", "pocket"):
+    for name in ("vits", "kokoro", "pocket", "qwen"):
         with _prepared(name) as bench:
             if bench is None:
                 rows.append(Row(f"{name}: server's share of first audio", "not installed here", "", None))
@@ -127,7 +127,7 @@ def _first_step(bench: Bench) -> Row:
 
 
 def _toml(bench: Bench) -> str:
-    values = dict(bench.source.settings)
+    values = {"device": "cpu", **bench.source.settings}
     if bench.source.path is not None:
         values["path"] = bench.source.path
     # JSON's strings, numbers and truth are TOML's too; a table has `=` for `:`.
@@ -157,6 +157,10 @@ def _bench(name: str, folder: Path) -> Bench | None:
             return Bench(name, Source(settings={"voices": str(KOKORO_VOICES)}), 2, streams=False)
         case "pocket" if _installed("pocket_tts"):
             return Bench(name, _tiny_pocket(folder), 6, streams=True)
+        case "qwen" if _installed("qwen_tts"):
+            from tests.engines.qwen_library import base_source
+
+            return Bench(name, base_source(folder, threads=1), 6, streams=True)
         case _:
             return None
 

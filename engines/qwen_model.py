@@ -60,9 +60,10 @@ class QwenModel:
         library_class = _library()
         self._device = TorchDevice(device, threads=checkpoint.threads)
         self._checkpoint = checkpoint
-        self._parts: _Parts | None = _Parts.of(_load(library_class, checkpoint, self._device), checkpoint)
+        self._parts: _Parts | None = None
         self._voices: dict[str, QwenPrompt] = {}
         try:
+            self._parts = _Parts.of(_load(library_class, checkpoint, self._device), checkpoint)
             self._read_voices()
             self._warm_up()
         except BaseException:

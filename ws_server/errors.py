@@ -50,6 +50,6 @@ def _extras(error: Exception) -> dict[str, Any]:
         case Busy(retry_after_s=retry_after_s):
             return {"retry_after_ms": round(retry_after_s * 1000)}
         case OptionError(param=param):
-            return {"param": param}
+            return {"param": f"options.{param}"}
         case _:
             return {}

@@ -9,11 +9,11 @@ import torch
 
 from engines.contract import Request, Samples, Source
 from engines.qwen_model import QwenModel
-from tests.engines.tiny_qwen import make_checkpoint
+from tests.engines.tiny_qwen import hummed, make_checkpoint
 from tests.voices.recordings import encoded
 from voices.reference import Reference
 
-LONG = "The train to the coast leaves at half past nine, and she sells sea shells by the sea shore."
+LONG = "The train to the coast leaves at half past nine."
 
 
 def base_source(folder: Path, **settings: Any) -> Source:
@@ -21,8 +21,7 @@ def base_source(folder: Path, **settings: Any) -> Source:
     make_checkpoint(folder / "base")
     voices: dict[str, Any] = {}
     for number, name in enumerate(("anna", "ben")):
-        samples = 0.1 * np.random.default_rng(number).standard_normal(2 * 24000)
-        (folder / f"{name}.wav").write_bytes(encoded(samples))
+        (folder / f"{name}.wav").write_bytes(encoded(hummed(number).astype(np.float64)))
         voices[name] = str(folder / f"{name}.wav")
     voices["ben"] = {"audio": voices["ben"], "text": "What was said here took two seconds."}
     return Source(path=str(folder / "base"), settings={"voices": voices, **settings})
@@ -34,9 +33,8 @@ def request(text: str = "Good morning, everyone.", voice: str = "anna", **change
 
 
 def recording(number: int, rate_hz: int = 24000, **changes: Any) -> Reference:
-    samples = 0.1 * np.random.default_rng(number).standard_normal(2 * rate_hz).astype(np.float32)
     values: dict[str, Any] = {"transcript": None, "language": None}
-    return Reference(samples, rate_hz, **(values | changes))
+    return Reference(hummed(number, rate_hz), rate_hz, **(values | changes))
 
 
 def library_of(model: QwenModel) -> Any:

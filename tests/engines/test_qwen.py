@@ -28,10 +28,10 @@ TEXTS = [
     "Good morning, everyone.",
     LONG,
     "One.",
-    "The second sentence is a little longer.",
     "Nobody answered the door.",
-    "It is raining in the hills.",
-    "She closed the window softly, and left.",
+    "It rained.",
+    "She closed the window, and left.",
+    "Two of us.",
 ]
 
 
@@ -81,7 +81,7 @@ def test_steps_join_to_what_the_library_makes_in_one_go(
     theirs = generated(
         library_of(model).generate_voice_clone, text=LONG, voice_clone_prompt=[prompt], **options
     )
-    assert ours.samples.size == theirs.size > 60 * FRAME_SAMPLES
+    assert ours.samples.size == theirs.size > 40 * FRAME_SAMPLES
     np.testing.assert_allclose(ours.samples, theirs, rtol=0, atol=ROUNDING)
 
 
@@ -154,7 +154,7 @@ def test_eight_in_a_batch_speak_as_alone_whenever_they_join(model: QwenModel) ->
         for number, (text, voice) in enumerate(zip(TEXTS, ["anna", "ben"] * 4, strict=True))
     ]
     alone = [speak(model, each).samples for each in requests]
-    for joins in ([0] * 8, [0, 3, 1, 40, 7, 2, 20, 5]):
+    for joins in ([0] * 8, [0, 3, 1, 20, 7, 2, 12, 5]):
         for one, beside in zip(alone, together(model, requests, joins), strict=True):
             np.testing.assert_allclose(one, beside, rtol=0, atol=ROUNDING)
 

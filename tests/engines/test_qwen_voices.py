@@ -117,6 +117,8 @@ def test_prompts_of_two_people_differ_and_repeat(model: QwenModel) -> None:
     one, same, other = (model.prepare(recording(number), "audio") for number in (1, 1, 2))
     assert one == same
     assert one != other
+    mine, theirs = (speak(model, request(TEXT, "clip"), model.restore(each)).samples for each in (one, other))
+    assert mine.size != theirs.size or np.abs(mine - theirs).max() > 0.01
 
 
 def test_a_prompt_can_be_used_many_times(model: QwenModel) -> None:
