@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from time import perf_counter
 
+from engines.accelerator import require_device
 from residency.giving_back import resident_bytes
 
 
@@ -22,8 +23,12 @@ class Device:
     """Looks at the memory whenever it is asked, and remembers the most that it saw."""
 
     def __init__(self, kind: str) -> None:
-        """`kind`: cpu, cuda or mps."""
+        """`kind`: cpu, cuda or mps. Raises EngineUnavailable where PyTorch can't use it."""
         self.kind = kind
+        if self.accelerator:
+            import torch
+
+            require_device(torch, kind)
         self._most_process_bytes = 0
 
     @property

@@ -81,6 +81,7 @@ def run(
 ) -> Iterator[Row]:
     """A process for each. Loading may take half of the others' time, too; what one leaves is the others'."""
     end_s = monotonic() + seconds
+    environment = shown(device)
     weight_left = sum(subject.weight for subject in chosen)
     for number, subject in enumerate(chosen):
         left_s = end_s - monotonic()
@@ -104,7 +105,7 @@ def run(
                 path=subject.path,
                 settings=dict(subject.settings),
             )
-            yield from _measured(task, limit_s, _environment(device))
+            yield from _measured(task, limit_s, environment)
 
 
 def absent(subject: Subject) -> Row | None:
@@ -145,13 +146,17 @@ def _last_line(file: str) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _environment(device: str | None) -> dict[str, str]:
-    """Of several cards the process is shown one, which is the first to it."""
-    kind, _, number = (device or "").partition(":")
-    if kind != "cuda" or not number:
+def shown(device: str | None) -> dict[str, str]:
+    """An environment: of several cards a process is shown one, which is the first to it. Raises ValueError."""
+    kind, colon, number = (device or "cpu").partition(":")
+    if kind not in {"cpu", "cuda", "mps"} or (colon and (kind != "cuda" or not number.isdecimal())):
+        raise ValueError(f"{device!r} isn't cuda, cuda:1, mps or cpu")
+    if not colon:
         return dict(os.environ)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     cards = visible.split(",") if visible else []
+    if cards and int(number) >= len(cards):
+        raise ValueError(f"{device} isn't there: CUDA_VISIBLE_DEVICES is {visible!r}")
     return {**os.environ, "CUDA_VISIBLE_DEVICES": cards[int(number)] if cards else number}
 
 
@@ -183,6 +188,7 @@ def main(argv: Sequence[str]) -> int:
     names = [name for name in options.engines.split(",") if name]
     try:
         chosen = subjects(names, _weights(names, options.weights))
+        shown(options.device)
     except ValueError as error:
         parser.error(str(error))
     begin_s = monotonic()

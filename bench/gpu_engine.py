@@ -52,10 +52,10 @@ def measure(task: Task) -> Iterator[Row]:
     """Raises what the engine raises."""
     end_s = monotonic() + task.seconds
     engine = registry.find(task.engine)
+    device = Device(_device(engine, task.device))
     source, facts = _identified(engine, _source(task), task.recording)
     if isinstance(engine, Fetching):
         engine.fetch(source)
-    device = Device(_device(engine, task.device))
     before = device.look()
     begin_s = device.now_s()
     model = engine.load(source, device.kind)

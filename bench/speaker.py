@@ -98,7 +98,7 @@ class Speaker:
         return Row(
             f"{self.label}: cost",
             f"{cost:.3g} s of the device for a second of audio ({1 / cost:.3g}x real time); "
-            f"a step p50 {p50:.1f}, p95 {p95:.1f} ms; {audio_s:.1f} s of audio in {utterances} utterances",
+            f"a step p50 {p50:.1f}, p95 {p95:.1f} ms; measured over {audio_s:.1f} s of audio",
             "",
             None,
             {"cost": cost, "step_p50_ms": p50, "step_p95_ms": p95, "audio_s": audio_s},

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.device import Device, Taken
-from bench.gpu import ROOT, Subject, _environment, run, subjects
+from bench.gpu import ROOT, Subject, run, shown, subjects
 from bench.gpu_engine import FIGURES, _memory
 from bench.row import Row
 from engines import registry
@@ -44,7 +44,7 @@ def test_one_that_fails_and_one_that_is_not_installed_are_named_and_the_others_g
         json_path=tmp_path / "figures.json",
     )
     rows = {row["figure"]: row for row in document["rows"]}
-    assert "told to" in rows["tone (as set)"]["measured"] or "failed" in rows["tone (as set)"]["measured"]
+    assert rows["tone (as set)"]["measured"].startswith("failed: ")
     assert rows["tone (as set)"]["reached"] is False
     (of_absent,) = [row for name, row in rows.items() if name.startswith(f"{absent} ")]
     assert "pip install 'saystream" in of_absent["measured"]
@@ -88,7 +88,7 @@ def test_real_weights_come_beside_tiny_ones_and_may_have_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "device", "shown"),
+    ("visible", "device", "card"),
     [
         (None, "cuda:1", "1"),
         ("4,5", "cuda:1", "5"),
@@ -98,22 +98,31 @@ def test_real_weights_come_beside_tiny_ones_and_may_have_settings() -> None:
     ],
 )
 def test_of_several_cards_one_is_shown(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, device: str | None, shown: str | None
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, device: str | None, card: str | None
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert _environment(device) == {
+    assert shown(device) == {
         **os.environ,
-        **({} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}),
+        **({} if card is None else {"CUDA_VISIBLE_DEVICES": card}),
     }
 
 
+@pytest.mark.parametrize("device", ["tpu", "cuda:", "cuda:x", "cpu:1", "cuda:2"])
+def test_a_device_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    with pytest.raises(ValueError, match=device):
+        shown(device)
+
+
 def memory_row(after_bytes: int, *, loaded_bytes: int = 4_000_000_000) -> Row:
+    card = Device("cpu")
+    card.kind = "cuda"  # the row is made of numbers alone
     none = Taken(1_000_000)
     loaded = Taken(2_000_000, loaded_bytes, loaded_bytes)
     after = Taken(1_500_000, after_bytes, after_bytes)
-    return _memory("a", Device("cuda"), before=none, loaded=loaded, most=loaded, after=after)
+    return _memory("a", card, before=none, loaded=loaded, most=loaded, after=after)
 
 
 def test_what_a_large_load_took_of_the_accelerator_is_given_back() -> None:

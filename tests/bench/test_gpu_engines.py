@@ -26,3 +26,15 @@ def test_every_figure_is_there_and_finite(name: str, tmp_path: Path) -> None:
         assert all(math.isfinite(value) and value >= 0 for value in row["raw"].values()), told
     assert set(rows[f"{name} (tiny): throughput"]["raw"]) == {"gain", *(f"at_{n}" for n in AT_ONCE[name])}
     assert rows[f"{name} (tiny): cost"]["raw"]["audio_s"] > 0
+
+
+def test_a_card_that_is_not_there_is_told_as_one(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="make test-engines has it")
+    if torch.cuda.is_available():
+        pytest.skip("there is a card")
+    document, _ = measured(
+        "--engines", "pocket", "--device", "cuda", "--seconds", "60", json_path=tmp_path / "figures.json"
+    )
+    (row,) = document["rows"]
+    assert "sees no GPU" in row["measured"]
+    assert row["reached"] is False
