@@ -39,7 +39,9 @@ def change_engine(url: str, key: str | None, name: str, verb: str, *, drain: boo
 
 def _engine_row(engine: Mapping[str, Any]) -> tuple[str, ...]:
     extra = engine.get("missing_extra")
-    state = engine["state"] if engine["installed"] else f"needs saystream[{extra}]" if extra else "not installed"
+    state = (
+        engine["state"] if engine["installed"] else f"needs saystream[{extra}]" if extra else "not installed"
+    )
     if "download" in engine:
         state += f", {amount(engine['download'])} fetched"
     speed = engine.get("speed_x_realtime")

@@ -321,9 +321,7 @@ class EngineContract:
         np.testing.assert_array_equal(other, speak(model, self.request_for(self.texts[0])).samples)
         model.extend(waiting, "three.", last=True)
         grown = spoken([*chunks, *finish(model, waiting).chunks])
-        np.testing.assert_array_equal(
-            grown.samples, speak(model, self.request_for("One two three.")).samples
-        )
+        np.testing.assert_array_equal(grown.samples, speak(model, self.request_for("One two three.")).samples)
 
     # Guards -----------------------------------------------------------------------------------------------------
 
