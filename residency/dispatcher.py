@@ -53,7 +53,7 @@ class Dispatcher:
                 members,
                 rules=self._rules,
                 now=now,
-                lanes=self._rules.engine_threads if name == "cpu" else 1,
+                lanes=self._rules.engine_threads if device == "cpu" else 1,
                 governed=self._rules.memory_of(device).limited,
                 footprints=self._footprints,
             )
@@ -264,5 +264,5 @@ def _compete(pool: Pool, other: Pool) -> bool:
 
 
 def _pool_name(unit: Unit) -> str:
-    """A hosted unit has a lane of its own, which waits on its pipe."""
+    """A hosted unit has lanes of its own, which wait on their pipes."""
     return f"{unit.device}-{unit.name}" if unit.hosted else unit.device

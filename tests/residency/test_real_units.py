@@ -52,6 +52,13 @@ async def until_gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_on_a_cpu_each_lane_of_a_hosted_engine_has_a_process_of_its_own() -> None:
+    before = children()
+    async with Dispatcher([tone("hosted", hosted=True)], Rules(engine_threads=2)) as dispatcher:
+        await dispatcher.loaded("hosted")
+        assert len(children() - before) == 2
+
+
 async def test_a_hosted_engine_that_is_killed_in_mid_speech_fails_its_own_and_the_next_succeeds() -> None:
     before = children()
     async with Dispatcher([tone("hosted", hosted=True), tone("inline")]) as dispatcher:
