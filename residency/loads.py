@@ -36,11 +36,12 @@ class Loads:
         governed: bool,
         remote: Iterable[str] = (),
     ) -> None:
-        """`remote`: units whose files are looked for before each load."""
+        """`remote`: units whose files may have to be brought here before they are loaded."""
         self._lanes = lanes
-        self._unfetched = set(remote)
-        self._remote = frozenset(self._unfetched)
+        self._remote = frozenset(remote)
+        self._unfetched = set(self._remote)
         self._fetching: set[str] = set()
+        self._pinned: set[str] = set()
         self._governed = governed
         self._granted: set[str] = set()
         self.leaving: frozenset[str] = frozenset()
@@ -115,14 +116,15 @@ class Loads:
 
     # What happens
 
+    def pin(self, unit: str) -> None:
+        """It will be loaded without being asked for."""
+        self._pinned.add(unit)
+
     def begin_fetches(self, now_s: float) -> list[str]:
         """Those whose files somebody has to bring here now, and to tell of it by `finish_fetch`."""
-        wanted = {
-            *self._asked_s,
-            *self._granted,
-            *(unit for unit, waiting in self._waiting.items() if waiting),
-        }
-        due = sorted(unit for unit in wanted & self._unfetched if self._may(unit, now_s))
+        waited_for = (unit for unit, waiting in self._waiting.items() if waiting)
+        wanted = {*self._pinned, *self._asked_s, *waited_for} - self.leaving
+        due = sorted(unit for unit in wanted & self._unfetched if not self.barred(unit, now_s))
         self._unfetched.difference_update(due)
         self._fetching.update(due)
         return due
@@ -169,7 +171,9 @@ class Loads:
             self._fail_to_load(unit, error, now_s)
 
     def _fail_to_load(self, unit: str, error: Exception, now_s: float) -> None:
-        self._forget_files(unit)
+        if unit in self._remote and not self.here(unit):
+            # Perhaps for want of them: they are looked for again.
+            self._unfetched.add(unit)
         if not isinstance(error, EngineUnavailable):
             error = EngineUnavailable(f"{unit} couldn't be loaded: {_told(error)}")
         self.fail(unit, error, now_s + RELOAD_S)
@@ -181,7 +185,6 @@ class Loads:
     def lose(self, lane: LaneState, unit: str, error: Exception, now_s: float) -> None:
         """Its model is gone. The first time it is loaded again at once, then later and later."""
         lane.forget(unit)
-        self._forget_files(unit)
         self._granted.discard(unit)
         self.stale = True
         lived_s = now_s - self.loaded_s.get(unit, now_s)
@@ -194,14 +197,8 @@ class Loads:
         lane.forget(unit)
         self.stale = True
         if not self.here(unit):
-            self._forget_files(unit)
             self._granted.discard(unit)
             self._waiting_since_s[unit] = now_s
-
-    def _forget_files(self, unit: str) -> None:
-        """They may have gone since; before the next load they are looked for again."""
-        if unit in self._remote and not self.here(unit):
-            self._unfetched.add(unit)
 
     # What a lane should do
 
@@ -221,7 +218,7 @@ class Loads:
                 return unit
         if idle:
             for unit in self._granted:
-                if not self.here(unit) and not self.loading(unit) and self._fetched(unit):
+                if not self.here(unit) and not self.loading(unit) and self.fetched(unit):
                     return unit
         return None
 
@@ -230,9 +227,10 @@ class Loads:
         return next((unit for unit in self.leaving if unit in lane.loaded and not lane.open_of(unit)), None)
 
     def _may_load(self, unit: str, now_s: float) -> bool:
-        return self._fetched(unit) and self._may(unit, now_s)
+        return self.fetched(unit) and self._may(unit, now_s)
 
-    def _fetched(self, unit: str) -> bool:
+    def fetched(self, unit: str) -> bool:
+        """Nothing has to be brought here before it is loaded."""
         return unit not in self._unfetched and unit not in self._fetching
 
     def _may(self, unit: str, now_s: float) -> bool:

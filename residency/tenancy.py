@@ -25,6 +25,8 @@ def tenant_of(
     wanted_s = loads.wanted_s(unit)
     if wanted_s is None and policy == "UNPINNED" and loads.pending(unit):
         loads.withdraw(unit)
+    if policy != "UNPINNED":
+        loads.pin(unit)
     state = _state(unit, loads)
     load_s = loads.load_s.get(unit, 0.0)
     working = list(listeners)
@@ -48,7 +50,8 @@ def tenant_of(
         loaded_s=loads.loaded_s.get(unit, -inf),
         used_s=loads.used_s.get(unit, -inf),
         leaving=unit in loads.leaving,
-        barred=loads.barred(unit, now_s),
+        # Nobody makes room for what is still on its way.
+        barred=loads.barred(unit, now_s) or not loads.fetched(unit),
     )
 
 

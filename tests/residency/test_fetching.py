@@ -9,7 +9,7 @@ import pytest
 from engines.contract import EngineUnavailable, Source
 from residency.dispatcher import Dispatcher
 from residency.listener import ListenerSpec
-from residency.planner import MemoryRules
+from residency.planner import MemoryRules, Policy
 from residency.rules import Rules
 from tests.fakes.models import FakeEngine, FakeModel, facts, request, unit
 from tests.residency.dispatching import FREE, ONE, Clock, dispatch, resident, say, until
@@ -22,7 +22,6 @@ class RemoteEngine(FakeEngine):
     """May block, or raise."""
     fetched: int = 0
     threads: set[int] = field(default_factory=set)
-    lanes: int = 1
 
     def fetch(self, source: Source) -> None:
         self.threads.add(threading.get_ident())
@@ -30,7 +29,7 @@ class RemoteEngine(FakeEngine):
         self.fetched += 1
 
     def load(self, source: Source, device: str) -> FakeModel:
-        assert self.fetched == len(self.models) + 1 or self.lanes > 1, "before each load, once"
+        assert self.fetched
         self.threads.add(threading.get_ident())
         return super().load(source, device)
 
@@ -63,8 +62,8 @@ async def test_while_one_is_fetched_others_speak_on_the_only_lane(memory: Memory
         assert dispatcher.status("far").state == "loading"
         await waiting.until_waiting()
         assert waiting.waits[0][0] == "loading"
-        if memory is FREE:
-            assert (await say(dispatcher, "fake")).samples == 500
+        assert (await say(dispatcher, "fake")).samples == 500
+        assert resident(dispatcher) == ["fake"], "nobody makes room for what is still on its way"
         assert not dispatcher.wedged
         gate.open.set()
         await waiting.until_done(1)
@@ -106,13 +105,39 @@ async def test_a_fetch_that_fails_is_typed_and_the_next_one_is_tried_after_a_whi
         assert (await say(dispatcher, "far")).samples == 500
 
 
-async def test_before_it_is_loaded_again_it_is_looked_for_again() -> None:
-    far = RemoteEngine(facts())
-    async with dispatch(unit(far, name="far"), memory=FREE, preload=("far",)) as dispatcher:
+async def test_what_was_fetched_stays_so_until_a_load_fails() -> None:
+    clock, gone = Clock(), threading.Event()
+
+    def load() -> None:
+        if gone.is_set():
+            gone.clear()
+            raise EngineUnavailable("its weights have gone")
+
+    far = RemoteEngine(facts(), on_load=load)
+    async with dispatch(unit(far, name="far"), memory=FREE, now=clock) as dispatcher:
         for _ in range(3):
             await dispatcher.loaded("far")
             await dispatcher.unloaded("far")
-    assert (far.fetched, len(far.models)) == (3, 3)
+        assert far.fetched == 1
+        gone.set()
+        assert (await say(dispatcher, "far")).refusals
+        clock.now_s += 31.0
+        assert (await say(dispatcher, "far")).samples == 500
+    assert (far.fetched, len(far.models)) == (2, 4)
+
+
+@pytest.mark.parametrize("policy", ["HARD_PIN", "SOFT_PIN"])
+async def test_a_pinned_one_is_fetched_unasked_and_others_stay_until_it_is_here(policy: Policy) -> None:
+    gate, clock = Gate(), Clock()
+    far = RemoteEngine(facts(), on_fetch=gate)
+    units = [unit(FakeEngine(facts())), unit(far, name="far")]
+    async with dispatch(*units, memory=ONE, policies={"far": policy}, now=clock) as dispatcher:
+        await until(gate.reached.is_set, dispatcher)
+        assert (await say(dispatcher, "fake")).samples == 500
+        assert resident(dispatcher) == ["fake"]
+        gate.open.set()
+        clock.now_s += 31.0
+        await until(lambda: resident(dispatcher) == ["far"], dispatcher)
 
 
 async def test_all_who_waited_leave_and_what_was_begun_is_fetched_and_not_loaded() -> None:
@@ -133,7 +158,7 @@ async def test_all_who_waited_leave_and_what_was_begun_is_fetched_and_not_loaded
 
 
 async def test_each_lane_of_the_cpu_has_it_after_one_fetch() -> None:
-    far = RemoteEngine(facts(), lanes=2)
+    far = RemoteEngine(facts())
     async with Dispatcher([unit(far, name="far")], Rules(engine_threads=2)) as dispatcher:
         await dispatcher.loaded("far")
     assert (far.fetched, len(far.models)) == (1, 2)
