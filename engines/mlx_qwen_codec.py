@@ -30,7 +30,7 @@ def whole_decoder(tokenizer: Any, folder: Path) -> Any:
     missing = [name for name in wanted if name not in found and not name.endswith(".initialized")]
     wrong = [name for name, shape in wanted.items() if name in found and found[name].shape != shape]
     if missing or wrong:
-        what = _told("missing", missing) + _told("of another shape", wrong)
+        what = " and ".join(filter(None, (_told("missing", missing), _told("of another shape", wrong))))
         raise EngineUnavailable(f"the codec in {folder / 'speech_tokenizer'} isn't whole: {what}")
     prefix = "decoder."
     own = [(name.removeprefix(prefix), found[name]) for name in wanted if name.startswith(prefix)]
@@ -44,7 +44,7 @@ def whole_decoder(tokenizer: Any, folder: Path) -> Any:
 def _told(what: str, names: list[str]) -> str:
     if not names:
         return ""
-    return f"{len(names)} tensors {what} ({', '.join(names[:_TOLD])}) "
+    return f"{len(names)} tensors {what} ({', '.join(names[:_TOLD])})"
 
 
 class Decoding:
