@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
+from engines.accelerator import installed_build, visible_devices
 from engines.contract import EngineUnavailable
 
 Device = Literal["cpu", "cuda", "mps"]
@@ -42,10 +43,9 @@ def choose(name: str, can_use: Collection[str], asked: str, here: Collection[str
         if device in can_use and device in here:
             return device
     needs = " or ".join(sorted(can_use))
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = "isn't set" if visible is None else f"is {visible!r}"
+    seen = f" ({installed_build()}; {visible_devices()})" if "cuda" in can_use else ""
     raise EngineUnavailable(
-        f"{name} needs {needs}, and there is none here (CUDA_VISIBLE_DEVICES {seen}); "
+        f"{name} needs {needs}, and there is none here{seen}; "
         f'engines.{name}.device = "cpu" puts it on the processor all the same'
     )
 

@@ -1,11 +1,13 @@
 """S1: an engine for an accelerator doesn't speak, ten times too slowly, where there is none."""
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engines.accelerator import require_device
+from engines.accelerator import installed_build, require_device
 from engines.contract import EngineUnavailable
 
 
@@ -42,3 +44,18 @@ def test_what_is_there_is_accepted() -> None:
     require_device(torch(), "cpu")
     require_device(torch(cuda=True), "cuda")
     require_device(torch(mps=True), "mps")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "told"), [("'12.8'", "built for CUDA 12.8"), ("None", "built without CUDA")]
+)
+def test_s1_the_installed_build_is_told_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda: str, told: str
+) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "version.py").write_text(f"__version__ = '9.9.1'\ncuda = {cuda}\n")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed_build() == f"PyTorch 9.9.1 ({told})"
