@@ -19,6 +19,8 @@ _REFUSALS_PER_S = 10.0
 _REFUSALS_AT_ONCE = 300.0
 """Lines; all are counted, whether they are logged or not."""
 
+_OUR_FAULTS = ("engine_failed", "engine_stalled", "engine_unavailable")
+
 
 class Observer:
     def __init__(self, metrics: Metrics, log: Log) -> None:
@@ -81,8 +83,9 @@ class Observer:
 
     def utterance_done(self, session: "Session", utterance: "Utterance", done: wire.Done) -> None:
         stats = done.stats
-        if utterance.error_code is not None:
-            self._metrics.error(utterance.error_code)
+        error = utterance.error
+        if error is not None:
+            self._metrics.error(error.code)
         if done.reason in ("cancelled", "replaced"):
             self._metrics.cancel()
         if stats.ttfa_ms is not None:
@@ -104,7 +107,9 @@ class Observer:
             engine=utterance.plan.engine,
             voice=utterance.plan.voice,
             reason=done.reason,
-            code=utterance.error_code,
+            code=None if error is None else error.code,
+            # The server's own faults: what is wrong with a client's message may quote it.
+            error=error.message if error is not None and error.code in _OUR_FAULTS else None,
             chars=done.chars,
             heard_char=None if done.heard is None else done.heard.end_char,
             gaps={cause: len(lengths_s) for cause, lengths_s in utterance.tally.gaps.items()} or None,

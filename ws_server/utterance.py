@@ -58,7 +58,7 @@ class Utterance:
         """True once its `done` is on the way: nothing changes it any more, except that `complete` can still
         become something worse until it is sent."""
         self.reason: wire.DoneReason | None = None
-        self.error_code: str | None = None
+        self.error: wire.Error | None = None
         self.outgoing = Outgoing(
             opened.id,
             Framer(
@@ -177,7 +177,7 @@ class Utterance:
     def fail(self, error: wire.Error, now_s: float, *, heard: bool = False) -> None:
         if self.reason not in (None, "complete"):
             return
-        self.error_code = error.code
+        self.error = error
         reason: wire.DoneReason = "timeout" if error.code == "idle_timeout" else "failed"
         self._finish(reason, now_s, heard=self.heard(None, now_s) if heard else None, error=error)
 

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from protocol.errors import make_error
-from protocol.messages import Error, Open, Ping, Pong, Text
+from protocol.messages import Done, End, Error, Open, Ping, Pong, Text
 from tests.ws_server.running import running
 from ws_server.log import JsonLines, Log
 from ws_server.metrics import Metrics
@@ -57,3 +57,17 @@ async def test_what_was_said_is_in_no_line(caplog: pytest.LogCaptureFixture) -> 
         await client.send(Ping())
         await client.receive_until(Pong)
     assert "private" not in caplog.text
+
+
+async def test_a_fault_s_line_says_what_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "saystream")
+    async with running(engines={"tone": {"faults": True}}) as server, server.speak() as client:
+        await client.receive()
+        await client.send(
+            Open(id="a", options={"fault": "nothing"}), Text(id="a", text="Hello."), End(id="a")
+        )
+        error = (await client.receive_until(Error))[-1]
+        assert isinstance(error, Error)
+        await client.receive_until(Done)
+    (line,) = lines(caplog, "done")
+    assert (line["code"], line["error"]) == ("engine_failed", error.message)
