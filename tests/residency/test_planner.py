@@ -192,14 +192,15 @@ class Scene:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def scenes(draw: st.DrawFn, *, endless: bool = False) -> Scene:
     count = draw(st.integers(2, 4))
     policies: list[Policy] = ["UNPINNED", "UNPINNED", "SOFT_PIN", "HARD_PIN"]
     chosen = [draw(st.sampled_from(policies)) for _ in range(count)]
     pins = [index for index, policy in enumerate(chosen) if policy == "HARD_PIN"]
     for index in pins[1:]:
         chosen[index] = "SOFT_PIN"
-    visit = st.builds(Visit, st.integers(0, count - 1), st.floats(0, 60), st.floats(0.1, 8))
+    works_s = st.floats(0.1, 8) | (st.just(ENDLESS_S) if endless else st.nothing())
+    visit = st.builds(Visit, st.integers(0, count - 1), st.floats(0, 60), works_s)
     return Scene(
         tuple(draw(st.integers(1, 12)) for _ in range(count)),
         tuple(chosen),
@@ -207,6 +208,10 @@ def scenes(draw: st.DrawFn) -> Scene:
         tuple(draw(st.lists(visit, max_size=6))),
         draw(st.booleans()),
     )
+
+
+ENDLESS_S = 1e9
+"""Listeners that never stop asking for more."""
 
 
 class Machine:
@@ -227,7 +232,10 @@ class Machine:
         ]
         self.until_s: dict[str, float] = {}
         self.left_s = {visit: visit.work_s for visit in scene.visits}
-        self.waited_s = dict.fromkeys(scene.visits, 0.0)
+        self.waits_s = dict.fromkeys(scene.visits, 0.0)
+        """At this moment, without a break."""
+        self.unheard_s = dict.fromkeys(scene.visits, 0.0)
+        """At the longest."""
         self.loads: list[tuple[str, float]] = []
 
     def run(self, until_s: float) -> None:
@@ -256,7 +264,7 @@ class Machine:
 
     def _seen(self, tenant: Tenant) -> Tenant:
         visits = self._visits(tenant.name)
-        since_s = min((visit.at_s for visit in visits), default=None)
+        since_s = min((self.now_s - self.waits_s[visit] for visit in visits), default=None)
         return replace(
             tenant,
             needed=bool(visits),
@@ -294,20 +302,22 @@ class Machine:
             for visit in visits:
                 if tenant.state == "ready":
                     self.left_s[visit] -= self.STEP_S
+                    self.waits_s[visit] = 0.0
                 else:
-                    self.waited_s[visit] += self.STEP_S
+                    self.waits_s[visit] += self.STEP_S
+                    self.unheard_s[visit] = max(self.unheard_s[visit], self.waits_s[visit])
             if visits and tenant.state == "ready":
                 self.tenants[index] = replace(tenant, used_s=self.now_s)
 
 
 @settings(max_examples=60, deadline=None)
-@given(scenes())
+@given(scenes(endless=True))
 def test_memory_is_never_exceeded_pins_are_kept_nobody_waits_for_ever_and_nothing_thrashes(
     scene: Scene,
 ) -> None:
     machine = Machine(scene)
     machine.run(300.0)
-    unserved = [visit for visit, left_s in machine.left_s.items() if left_s > 0]
+    unserved = [visit for visit, left_s in machine.left_s.items() if left_s > 0 and visit.work_s < ENDLESS_S]
     assert unserved == []
     for tenant in machine.tenants:
         if tenant.policy == "HARD_PIN":
@@ -315,7 +325,7 @@ def test_memory_is_never_exceeded_pins_are_kept_nobody_waits_for_ever_and_nothin
     longest_s = max(scene.loads_s)
     # In the worst case each other unit is served before, for as long as its own load took.
     turn_s = longest_s + max(ONE.settle_s, longest_s) + ONE.swap_s + 2
-    assert all(waited_s <= turn_s * (len(scene.visits) + 2) for waited_s in machine.waited_s.values())
+    assert all(waited_s <= turn_s * len(scene.sizes_gb) for waited_s in machine.unheard_s.values())
     for name in {name for name, _ in machine.loads}:
         times_s = [at_s for one, at_s in machine.loads if one == name]
         load_s = scene.loads_s[int(name)]
