@@ -10,8 +10,8 @@ import numpy as np
 
 from engines.contract import CloneMode, EngineError, EngineUnavailable, Request, Samples
 from engines.mlx_pocket import NAME, PocketOptions, PocketSettings
-from engines.mlx_prompts import pack, unpack
-from engines.mlx_runtime import Array, Runtime, array, load_library, numbers, recording, resampled
+from engines.mlx_prompts import heard, pack, unpack
+from engines.mlx_runtime import Array, Runtime, array, load_library, numbers, recording
 from engines.mlx_streams import LengthCap, MlxModel, MlxPrompt, grouped
 from engines.mlx_twin import twin
 from voices.reference import Reference
@@ -43,21 +43,14 @@ class PocketModel(MlxModel):
     def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
         if mode != "audio":
             raise EngineError(f"{NAME} clones from audio alone, not from {mode}")
-        rate_hz = self._library.sample_rate
-        prompt = self._prepare(resampled(reference.samples, reference.sample_rate_hz, rate_hz))
-        self._runtime.settle()
-        return prompt
-
-    def _prepare(self, samples: Samples) -> bytes:
         if not self._clones:
             raise EngineError(
                 "these weights can't clone: the part that listens to recordings isn't among them"
             )
-        library = self._library
-        samples = samples[: _LONGEST_REFERENCE_S * library.sample_rate]
-        if not samples.size:
-            raise EngineError("the recording is empty")
-        return self._remembered(library.get_state_for_audio_prompt(array(samples)))
+        samples = heard(reference, self._library.sample_rate, longest_s=_LONGEST_REFERENCE_S)
+        prompt = self._remembered(self._library.get_state_for_audio_prompt(array(samples)))
+        self._runtime.settle()
+        return prompt
 
     def _remembered(self, state: Mapping[str, Any]) -> bytes:
         """What the network remembers after it has heard a voice."""
@@ -86,7 +79,7 @@ class PocketModel(MlxModel):
             if file.suffix == ".safetensors":
                 # A path, not a name: the library would look for some names on the hub.
                 return self.restore(self._remembered(library.get_state_for_audio_prompt(file)))
-            return self.restore(self._prepare(recording(file, library.sample_rate)))
+            return self.restore(self.prepare(recording(file), "audio"))
         except Exception as error:
             raise EngineUnavailable(f"{NAME}'s voice {name!r} can't be read from {file}: {error}") from error
 

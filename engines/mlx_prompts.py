@@ -1,4 +1,4 @@
-"""Prompts of the engines on MLX as they are stored: safetensors, with the transcript beside the tensors."""
+"""Recordings as the engines on MLX take them, and prompts as they are stored: safetensors, with the transcript."""
 
 import json
 from collections.abc import Mapping
@@ -8,11 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract import EngineError
+from engines.contract import CloneMode, EngineError, Samples
+from engines.mlx_runtime import resampled
+from voices.reference import Reference
 
+_LONGEST_S = 60
 _TEXT = "text"
 _LENGTH_BYTES = 8
 """A safetensors file begins with the length of its header, which is JSON."""
+
+
+def continued(reference: Reference, mode: CloneMode) -> Reference | None:
+    """What the speech goes on from: the tone, else the recording where its words are to be used. Raises EngineError."""
+    found = reference.tone or (reference if mode == "audio+text" else None)
+    if found is not None and not found.transcript:
+        raise EngineError("to go on from a recording, it has to be known what is said in it")
+    return found
+
+
+def heard(reference: Reference, rate_hz: int, *, longest_s: int = _LONGEST_S, whole: bool = False) -> Samples:
+    """Of a long one the beginning, unless its words go with it. Raises EngineError."""
+    most_samples = longest_s * reference.sample_rate_hz
+    if whole and reference.samples.size > most_samples:
+        raise EngineError(f"a recording with its words can have {longest_s} s")
+    if not reference.samples.size:
+        raise EngineError("the recording is empty")
+    return resampled(reference.samples[:most_samples], reference.sample_rate_hz, rate_hz)
 
 
 def pack(tensors: Mapping[str, NDArray[Any]], text: str | None = None) -> bytes:

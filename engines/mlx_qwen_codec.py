@@ -10,8 +10,10 @@ from engines.mlx_twin import twin
 _TOLD = 3
 
 
-def whole_decoder(tokenizer: Any, folder: Path) -> Any:
+def whole_decoder(tokenizer: Any, folder: Path, *, hears: bool) -> Any:
     """The decoder of a loaded codec with the weights of its folder, all of them. Raises EngineUnavailable.
+
+    `hears`: its other half, which turns recordings into codes, is needed as well, and has to be whole.
 
     The library takes whatever tensors there are, in any shape, and leaves the rest random, which hisses. It also
     hides its decoder behind a compiled function, which has no streaming; so this one is made anew, with the arrays of
@@ -26,7 +28,11 @@ def whole_decoder(tokenizer: Any, folder: Path) -> Any:
     kind = type(tokenizer)
     found = kind.sanitize(raw)
     fresh = kind(tokenizer.config)
-    wanted = {name: value.shape for name, value in tree_flatten(fresh.parameters())}
+    wanted = {
+        name: value.shape
+        for name, value in tree_flatten(fresh.parameters())
+        if hears or not name.startswith("encoder_model.")
+    }
     missing = [name for name in wanted if name not in found and not name.endswith(".initialized")]
     wrong = [name for name, shape in wanted.items() if name in found and found[name].shape != shape]
     if missing or wrong:

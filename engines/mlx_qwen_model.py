@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from engines.contract import CloneMode, EngineError, EngineUnavailable, OptionError, Request, Samples
-from engines.mlx_prompts import pack, unpack
+from engines.mlx_prompts import continued, heard, pack, unpack
 from engines.mlx_qwen import NAME, Checkpoint, QwenOptions
 from engines.mlx_qwen_codec import Decoding, whole_decoder
 from engines.mlx_qwen_loop import Sampling, cloned_opening, frames, plain_opening, transcript_tokens
-from engines.mlx_runtime import Runtime, array, load_library, numbers, recording, resampled
+from engines.mlx_runtime import Runtime, array, load_library, numbers, recording
 from engines.mlx_settings import MlxSettings
 from engines.mlx_streams import LengthCap, MlxModel, MlxPrompt, grouped
 from engines.recordings import RecordedVoice
@@ -37,7 +37,7 @@ class QwenModel(MlxModel):
         self._loaded: Any = load_library(NAME, folder)
         if self._loaded.tokenizer is None or self._loaded.speech_tokenizer is None:
             raise EngineUnavailable(f"{NAME}: {folder} has no tokenizer, or none that can be read")
-        self._decoder: Any = whole_decoder(self._loaded.speech_tokenizer, folder)
+        self._decoder: Any = whole_decoder(self._loaded.speech_tokenizer, folder, hears=checkpoint.hears_text)
         self._loaded.speech_tokenizer.decoder = self._decoder
         recorded = settings.recordings if checkpoint.kind == "base" else ()
         self._voices = {voice.name: self._read_voice(voice) for voice in recorded}
@@ -50,25 +50,21 @@ class QwenModel(MlxModel):
         return self._loaded
 
     def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
-        samples = resampled(reference.samples, reference.sample_rate_hz, self._checkpoint.sample_rate_hz)
-        return self._prepare(samples, reference.transcript, mode)
-
-    def _prepare(self, samples: Samples, transcript: str | None, mode: CloneMode) -> bytes:
-        if mode not in self._checkpoint.clones:
+        """A tone, a second recording, takes the place of the first in all but who speaks."""
+        if mode not in self._checkpoint.clones or (reference.tone and not self._checkpoint.hears_text):
             raise EngineError(f"this checkpoint of {NAME} doesn't clone from {mode}")
-        if not samples.size:
-            raise EngineError("the recording is empty")
-        if mode == "audio+text" and not transcript:
-            raise EngineError("cloning from audio+text needs what is said in the recording")
-        audio = array(samples)
-        tensors: dict[str, Any] = {"speaker": numbers(self._library.extract_speaker_embedding(audio))}
-        if mode == "audio+text":
-            codes = self._library.speech_tokenizer.encode(audio[None, None, :])
-            tensors["codes"] = np.array(codes).astype(np.int32)
-            del codes
+        library, rate_hz = self._library, self._checkpoint.sample_rate_hz
+        spoken = continued(reference, mode)
+        audio = array(heard(reference, rate_hz, whole=spoken is reference))
+        tensors: dict[str, Any] = {"speaker": numbers(library.extract_speaker_embedding(audio))}
+        if spoken is not None:
+            audio = array(heard(spoken, rate_hz, whole=True))
+            tensors["codes"] = np.array(library.speech_tokenizer.encode(audio[None, None, :])).astype(
+                np.int32
+            )
         del audio
         self._runtime.settle()
-        return pack(tensors, transcript if mode == "audio+text" else None)
+        return pack(tensors, None if spoken is None else spoken.transcript)
 
     def _restore(self, prompt: bytes) -> MlxPrompt:
         stored, text = unpack(prompt, "speaker")
@@ -79,8 +75,7 @@ class QwenModel(MlxModel):
 
     def _read_voice(self, voice: RecordedVoice) -> MlxPrompt:
         try:
-            samples = recording(voice.audio, self._checkpoint.sample_rate_hz)
-            return self.restore(self._prepare(samples, voice.text, voice.mode))
+            return self.restore(self.prepare(recording(voice.audio, voice.text), voice.mode))
         except Exception as error:
             raise EngineUnavailable(
                 f"{NAME}'s voice {voice.name!r} can't be read from {voice.audio}: {error}"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from engines.contract import EngineUnavailable, Samples
+from voices.reference import Reference
 
 log = logging.getLogger(__name__)
 
@@ -170,8 +171,9 @@ def resampled(samples: Samples, from_hz: int, to_hz: int) -> Samples:
     return np.ascontiguousarray(samples, np.float32)
 
 
-def recording(file: Path, rate_hz: int) -> Samples:
+def recording(file: Path, transcript: str | None = None) -> Reference:
     """WAV, FLAC, MP3 or Vorbis. Raises what the library does."""
-    from mlx_audio.utils import load_audio
+    from mlx_audio.audio_io import read
 
-    return numbers(load_audio(str(file), sample_rate=rate_hz))
+    samples, rate_hz = read(file, dtype="float32", always_2d=True)
+    return Reference(samples.mean(axis=1), rate_hz, transcript, None)

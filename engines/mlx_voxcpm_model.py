@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from engines.contract import CloneMode, EngineError, EngineUnavailable, OptionError, Request, Samples
-from engines.mlx_prompts import pack, unpack
-from engines.mlx_runtime import Array, Runtime, array, load_library, recording, resampled
+from engines.mlx_prompts import continued, heard, pack, unpack
+from engines.mlx_runtime import Array, Runtime, array, load_library, recording
 from engines.mlx_streams import LengthCap, MlxModel, MlxPrompt, grouped
 from engines.mlx_voxcpm import DESIGN, NAME, Checkpoint, VoxcpmOptions, VoxcpmSettings
 from engines.mlx_voxcpm_loop import Decoding, Manner, Voice, patches
@@ -40,29 +40,23 @@ class VoxcpmModel(MlxModel):
         return self._loaded
 
     def prepare(self, reference: Reference, mode: CloneMode) -> bytes:
-        samples = resampled(reference.samples, reference.sample_rate_hz, self._checkpoint.sample_rate_hz)
-        prompt = self._prepare(samples, reference.transcript, mode)
-        self._runtime.settle()
-        return prompt
-
-    def _prepare(self, samples: Samples, transcript: str | None, mode: CloneMode) -> bytes:
+        """A tone, a second recording, is gone on from in the place of the first, which says who speaks."""
         if mode not in self._checkpoint.clones:
             raise EngineError(f"this checkpoint of {NAME} doesn't clone from {mode}")
-        if not samples.size:
-            raise EngineError("the recording is empty")
-        if mode == "audio":
-            return pack({"reference": self._latents(samples, "right")})
-        if not transcript:
-            raise EngineError("cloning from audio+text needs what is said in the recording")
-        tensors = {"continued": self._latents(samples, "left")}
-        if self._checkpoint.second and self._with_text == "ultimate":
-            tensors["reference"] = self._latents(samples, "right")
-        return pack(tensors, transcript)
+        spoken = continued(reference, mode)
+        tensors: dict[str, Any] = {}
+        if self._checkpoint.second and (spoken is not reference or self._with_text == "ultimate"):
+            tensors["reference"] = self._latents(reference, "right", whole=spoken is reference)
+        if spoken is not None:
+            tensors["continued"] = self._latents(spoken, "left", whole=True)
+        self._runtime.settle()
+        return pack(tensors, None if spoken is None else spoken.transcript)
 
-    def _latents(self, samples: Samples, padded: str) -> Any:
+    def _latents(self, reference: Reference, padded: str, *, whole: bool) -> Any:
         import mlx.core as mx
 
         library = self._library
+        samples = heard(reference, self._checkpoint.sample_rate_hz, whole=whole)
         if self._checkpoint.second:
             latents = library._encode_wav(samples, padding_mode=padded)
         else:
@@ -84,8 +78,7 @@ class VoxcpmModel(MlxModel):
 
     def _read_voice(self, voice: RecordedVoice) -> MlxPrompt:
         try:
-            samples = recording(voice.audio, self._checkpoint.sample_rate_hz)
-            return self.restore(self._prepare(samples, voice.text, voice.mode))
+            return self.restore(self.prepare(recording(voice.audio, voice.text), voice.mode))
         except Exception as error:
             raise EngineUnavailable(
                 f"{NAME}'s voice {voice.name!r} can't be read from {voice.audio}: {error}"

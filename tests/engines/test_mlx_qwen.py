@@ -25,7 +25,7 @@ from engines.mlx_qwen_model import QwenModel  # noqa: E402
 from tests.engines.mlx_suite import METAL, SHORT, TEXT, MlxContract, MlxMemory, recording, write  # noqa: E402
 from tests.engines.speaking import speak  # noqa: E402
 from tests.engines.tiny_mlx_qwen import make_checkpoint  # noqa: E402
-from voices.reference import CloneMode  # noqa: E402
+from voices.reference import CloneMode, Reference  # noqa: E402
 
 FRAME_SAMPLES = 1920
 SAID = "Hello there."
@@ -138,6 +138,33 @@ def test_steps_join_to_what_the_library_makes_of_a_description(designed: Source)
     np.testing.assert_array_equal(ours, theirs)
     other = speak(model, request(voice="calm", options=QwenOptions(instruct="An old man."))).samples
     assert not np.array_equal(ours, other)
+    model.unload()
+
+
+def test_s16_a_tone_is_gone_on_from_in_the_voice_of_the_recording(base: Source) -> None:
+    """Only the vector of the speaker comes from the first recording."""
+    model = engine.load(base, "cpu")
+    who, tone = recording(1), recording(2, transcript=SAID)
+    takes: list[tuple[Reference, CloneMode]] = [
+        (replace(who, tone=tone), "audio"),
+        (who, "audio"),
+        (tone, "audio+text"),
+    ]
+    prompts = [model.restore(model.prepare(reference, mode)) for reference, mode in takes]
+    both, speaker, words = (prompt.tensors for prompt in prompts)
+    assert mx.array_equal(both["speaker"], speaker["speaker"])
+    assert mx.array_equal(both["codes"], words["codes"])
+    assert prompts[0].text == SAID
+    assert speak(model, request(voice="x"), prompts[0]).samples.size
+    model.unload()
+
+
+def test_a_recording_is_cut_at_a_minute_unless_its_words_go_with_it(base: Source) -> None:
+    model = engine.load(base, "cpu")
+    minute = Reference(np.tile(recording(1, rate_hz=8000).samples, 61), 8000, SAID, None)
+    assert model.prepare(minute, "audio")
+    with pytest.raises(EngineError, match="can have 60 s"):
+        model.prepare(minute, "audio+text")
     model.unload()
 
 
@@ -289,6 +316,21 @@ def test_a_codec_that_is_not_whole_is_not_loaded(tmp_path: Path, how: str) -> No
     mx.save_safetensors(file, tensors)
     with pytest.raises(EngineUnavailable, match=rf"1 tensors {how} \({name}"):
         engine.load(Source(path=str(made), settings=SHORT), "cpu")
+
+
+def test_a_codec_that_cannot_hear_is_whole_where_nobody_is_cloned(folder: Path, tmp_path: Path) -> None:
+    deaf = make_checkpoint(tmp_path / "deaf", "base")
+    file = str(deaf / "speech_tokenizer" / "model.safetensors")
+    tensors = {name: value for name, value in mx.load(file).items() if not name.startswith("encoder.")}
+    mx.save_safetensors(file, tensors)
+    with pytest.raises(EngineUnavailable, match=r"isn't whole: \d+ tensors missing \(encoder_model"):
+        engine.load(Source(path=str(deaf), settings=SHORT), "cpu")
+    named = make_checkpoint(tmp_path / "named", "custom_voice")
+    heard = (folder / "base" / "speech_tokenizer" / "config.json").read_text()
+    (named / "speech_tokenizer" / "config.json").write_text(heard)
+    model = engine.load(Source(path=str(named), settings=SHORT), "cpu")
+    assert speak(model, request()).samples.size
+    model.unload()
 
 
 def test_a_codec_that_is_no_file_of_tensors_says_so(tmp_path: Path) -> None:
