@@ -74,7 +74,7 @@ def test_a_tone_keeps_its_pitch_when_it_is_resampled() -> None:
 # Weights that are shared ------------------------------------------------------------------------------------------
 
 
-class Counting(nn.Module):  # type: ignore[misc] - mlx ships no types where these are checked
+class Counting(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.layers = [nn.Linear(64, 64), nn.Linear(64, 64)]
