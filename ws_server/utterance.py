@@ -216,6 +216,9 @@ class Utterance:
         if self.ending:
             return
         self.tally.waits(time.monotonic())
+        if self._announcer.started:
+            # The wire's `queued` comes before `started`: who waits in mid-speech has a gap at the most.
+            return
         self.outgoing.put_queued(
             wire.Queued(
                 id=self.id,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocol.messages import Audio, Flush, Open, Text
+from protocol.messages import Audio, Done, End, Flush, Flushed, Open, Queued, Text
 from tests.ws_server.http.test_endpoints import check
 from tests.ws_server.running import ADMIN_KEY, KEYS, SPEAK_KEY, Running, running
 
@@ -71,6 +71,23 @@ async def test_an_engine_that_speaks_is_busy_and_can_be_drained() -> None:
         async with asyncio.timeout(20):
             while (await row(server))["resident"]:  # noqa: ASYNC110 - as a client finds out
                 await asyncio.sleep(0.05)
+
+
+async def test_an_utterance_speaks_on_when_its_engine_was_unloaded_between_two_texts() -> None:
+    engines = {"tone": {"step_ms": 80, "policy": "UNPINNED"}}
+    async with running(engines=engines) as server, server.speak() as speaker:
+        await speaker.send(Open(id="a", engine="tone"), Text(id="a", text="One. "), Flush(id="a", mark=1))
+        await speaker.receive_until(Flushed)
+        assert (await post(server, "unload", drain="true")).status_code == 200
+        async with asyncio.timeout(20):
+            while (await row(server))["resident"]:  # noqa: ASYNC110 - as a client finds out
+                await asyncio.sleep(0.05)
+        await speaker.send(Text(id="a", text="Two."), End(id="a"))
+        later = await speaker.receive_until(Done)
+    assert any(isinstance(message, Audio) for message in later)
+    assert not any(isinstance(message, Queued) for message in later)
+    assert isinstance(later[-1], Done)
+    assert later[-1].reason == "complete"
 
 
 async def test_an_unknown_engine_and_a_wrong_word_are_refused() -> None:
