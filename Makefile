@@ -76,7 +76,8 @@ bench: $(STAMPS)/test
 
 soak: $(STAMPS)/test
 	$(BIN)/python -m bench soak $(ARGS)
-	KILLS=100 $(BIN)/python -m pytest -q tests/pcm_cache/test_kill.py tests/voices/test_kill.py
+	KILLS=100 HANG_UPS=300 $(BIN)/python -m pytest -q --timeout 1200 tests/pcm_cache/test_kill.py tests/voices/test_kill.py \
+		tests/hardening/test_hang_ups.py
 
 clean:
 	rm -rf $(VENV) .venv-engines .venv-mlx dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """Thirty clients that are gone at the worst moments, in every way; afterwards everything is as it was before."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,7 @@ from tests.hardening.raw import HangUp, packed, receive_until, reset_on_close, u
 from tests.ws_server.running import Running, running
 
 CLIENTS = 30
+ROUNDS = int(os.environ.get("HANG_UPS", "30")) // CLIENTS
 LONG = "One two three four five six seven eight nine ten. " * 20
 When = Literal["queued", "loading", "before the first frame", "speaking"]
 
@@ -155,9 +157,7 @@ async def hang_up_many(server: Running, when: When, how: HangUp) -> None:
             clients.start_soon(one)
 
 
-@pytest.mark.parametrize("how", ["rst", "fin", "silence"])
-@pytest.mark.parametrize("when", ["queued", "loading", "before the first frame", "speaking"])
-async def test_thirty_hang_ups_leave_nothing_behind(when: When, how: HangUp) -> None:
+async def one_round(when: When, how: HangUp) -> None:
     async with running(**settings(when, how)) as server:
         await speak_once(server)
         if when != "queued":
@@ -170,3 +170,10 @@ async def test_thirty_hang_ups_leave_nothing_behind(when: When, how: HangUp) -> 
             before = counts(server)
             await hang_up_many(server, when, how)
             await until_as(server, before)
+
+
+@pytest.mark.parametrize("how", ["rst", "fin", "silence"])
+@pytest.mark.parametrize("when", ["queued", "loading", "before the first frame", "speaking"])
+async def test_thirty_hang_ups_leave_nothing_behind(when: When, how: HangUp) -> None:
+    for _ in range(ROUNDS):
+        await one_round(when, how)
