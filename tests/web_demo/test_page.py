@@ -203,7 +203,8 @@ def test_a_killed_server_is_reported_and_recovered_from(opened: Callable[..., Vi
 def test_a_server_with_keys_asks_for_one(opened: Callable[..., Visit]) -> None:
     with serving("--keys", "page:speak:let-me-in-to-this") as locked:
         seen = opened(locked.url)
-        seen.expected = ("401", "WebSocket connection to", "ERR_CONNECTION_REFUSED")
+        # 403: /health, asked once after a while, is for admins.
+        seen.expected = ("401", "403", "WebSocket connection to", "ERR_CONNECTION_REFUSED")
         page = seen.page
         expect(page.get_by_role("alert")).to_contain_text("wants a key")
         field = page.get_by_label("This server wants a key")
