@@ -47,7 +47,7 @@ async def say(dispatcher: Dispatcher, name: str, text: str = "hello") -> Notes:
 
 
 async def until(reached: Callable[[], bool], dispatcher: Dispatcher | None = None) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not reached():
             if dispatcher is not None:
                 dispatcher.tick()

@@ -61,7 +61,7 @@ class Notes:
 
     async def _until(self, reached: Callable[[], bool]) -> None:
         self.changed = self.changed or asyncio.Event()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not reached():
                 self.changed.clear()
                 await self.changed.wait()

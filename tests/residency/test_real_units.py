@@ -47,7 +47,7 @@ def children() -> set[int]:
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while pid in children():  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.01)
 
