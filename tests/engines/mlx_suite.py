@@ -144,6 +144,7 @@ class ForgetfulUnload:
         gc.collect()
 
 
+@pytest.mark.timeout(400)
 class MlxMemory:
     """With a cache limit as on a Mac."""
 

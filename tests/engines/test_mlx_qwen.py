@@ -17,9 +17,7 @@ os.environ.setdefault("MLX_DISABLE_COMPILE", "1")  # a compiler would be run for
 import mlx.core as mx  # noqa: E402 - after what it may be skipped for
 from mlx_audio.tts.utils import load_model  # noqa: E402
 
-from engines import registry  # noqa: E402
 from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source  # noqa: E402
-from engines.hosted import HostedEngine  # noqa: E402
 from engines.mlx_qwen import QwenOptions, engine  # noqa: E402
 from engines.mlx_qwen_model import QwenModel  # noqa: E402
 from tests.engines.mlx_suite import METAL, SHORT, TEXT, MlxContract, MlxMemory, recording, write  # noqa: E402
@@ -71,20 +69,6 @@ def request(text: str = TEXT, voice: str = "ryan", **changes: Any) -> Request:
 class TestQwenClones(MlxContract):
     engine = engine
     modes: ClassVar[tuple[CloneMode, ...]] = ("audio", "audio+text")
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def tiny(cls, base: Source) -> None:
-        cls.source = base
-
-
-class TestHostedQwen(MlxContract):
-    """In a process of its own, where a native abort ends nothing else."""
-
-    engine = HostedEngine(registry.describe("mlx-qwen"), registry.target("mlx-qwen"))
-    modes: ClassVar[tuple[CloneMode, ...]] = ("audio",)
-    most_odd_chars: ClassVar[int] = 8
-    guarded_texts: ClassVar[list[str]] = ["..."]
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
