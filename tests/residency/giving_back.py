@@ -26,12 +26,12 @@ def cycles(name: str, process: str, table: Mapping[str, Any] | None = None) -> l
     return [(before, loaded, after) for before, loaded, after in rows[learning:]]
 
 
-def assert_given_back(rows: list[Row], *, least_bytes: float) -> None:
-    """Of what the loads took, at least `least_bytes` each, 95 %; and the peaks don't rise."""
+def assert_given_back(rows: list[Row], *, least_bytes: float, share: float = 0.95) -> None:
+    """Of what the loads took, at least `least_bytes` each, so much; and the peaks don't rise."""
     took = [loaded - before for before, loaded, _ in rows]
     returned = [loaded - after for _, loaded, after in rows]
     assert min(took) > least_bytes, "else there is nothing to see"
-    assert sum(returned) >= 0.95 * sum(took)
+    assert sum(returned) >= share * sum(took)
     # What is left over in an interpreter's heap after each unload varies; a leak would raise the peaks.
     half = len(rows) // 2
     early, late = (min(loaded for _, loaded, _ in part) for part in (rows[:half], rows[half:]))
