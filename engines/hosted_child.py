@@ -158,13 +158,18 @@ def serve(wire: "Wire", engine: "Engine") -> None:
 
 
 class News:
-    """Of downloads: sent before the answer to the call that is being served, by whichever thread has them."""
+    """Of downloads: sent before the answer to the call that is being served, by whichever thread has them.
+
+    At most one each half second, and the latest is never kept back for longer: what stands still is told of, too.
+    """
 
     def __init__(self, wire: "Wire") -> None:
         self._wire = wire
         self._lock = threading.Lock()
         self._allowed = False
         self._told_s = -math.inf
+        self._later: threading.Timer | None = None
+        self._latest: Download | None = None
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
@@ -175,13 +180,32 @@ class News:
         finally:
             with self._lock:
                 self._allowed = False
+                if self._later is not None:
+                    self._later.cancel()
+                    self._later = None
 
     def tell(self, download: "Download") -> None:
         with self._lock:
-            now_s = time.monotonic()
-            if self._allowed and (download.over or now_s - self._told_s >= _NEWS_S):
-                self._told_s = now_s
-                self._wire.send([None, download])
+            self._latest = download
+            wait_s = self._told_s + _NEWS_S - time.monotonic()
+            if download.over or wait_s <= 0:
+                self._send()
+            elif self._allowed and self._later is None:
+                self._later = threading.Timer(wait_s, self._tell_latest)
+                self._later.daemon = True
+                self._later.start()
+
+    def _tell_latest(self) -> None:
+        with self._lock:
+            if threading.current_thread() is self._later:
+                self._later = None
+                self._send()
+
+    def _send(self) -> None:
+        if self._allowed and self._latest is not None:
+            self._told_s = time.monotonic()
+            self._wire.send([None, self._latest])
+            self._latest = None
 
 
 def _end_with(end: socket.socket) -> None:

@@ -163,7 +163,7 @@ class Player(Notes):
         super().on_chunk(job, samples, words, last, timing)
 
     def speak(self, dispatcher: Dispatcher, name: str, segments: int) -> None:
-        self.listener = dispatcher.open(ListenerSpec(unit=name, lead_s=15.0), self)
+        self.listener = dispatcher.open(ListenerSpec(unit=name, lead_s=8.0), self)
         for _ in range(segments):
             dispatcher.submit(self.listener, request(WORDS), 0.0)
         self.listener.finish_text()
@@ -178,8 +178,8 @@ async def test_listeners_with_a_lead_play_on_while_another_engine_has_their_plac
         for player in residents:
             player.speak(dispatcher, "a", 3)
         for player in residents:
-            # Some ten seconds in hand.
-            await player.until_done(2)
+            # Some five seconds in hand, and more to be made than the lead allows.
+            await player.until_done(1)
         guest = Player()
         guest.speak(dispatcher, "b", 1)
         await guest.until_done(1)
