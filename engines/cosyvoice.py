@@ -3,15 +3,13 @@
 This module and those beside it run there, too: Python 3.10 and numpy 1.26.
 """
 
-import hashlib
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, OptionError, Source
 from engines.cosyvoice_settings import CosyvoiceOptions, CosyvoiceSettings, Generation
-from engines.digest import file_digest, folder_digest
+from engines.digest import folder_digest, sound_digest
 
 if TYPE_CHECKING:
     from engines.cosyvoice_model import CosyvoiceModel
@@ -111,14 +109,10 @@ def sample_rate_hz(folder: Path, generation: "Generation") -> int:
 def _digest(folder: Path, settings: CosyvoiceSettings) -> str:
     shaping = [
         VERSION,
+        folder_digest(settings.folder / "cosyvoice", suffixes=(".py",)),
         settings.fp16,
         settings.text_frontend,
         settings.sentences_per_chunk,
         settings.silence_ms,
     ]
-    digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=_SUFFIXES).encode())
-    digest.update(folder_digest(settings.folder / "cosyvoice", suffixes=(".py",)).encode())
-    for voice in settings.recordings:
-        digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
-    return digest.hexdigest()[:32]
+    return sound_digest(folder, suffixes=_SUFFIXES, shaping=shaping, voices=settings.recordings)

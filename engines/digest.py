@@ -1,9 +1,13 @@
 """What a checkpoint is known by: the content of its files, wherever they lie."""
 
 import hashlib
+import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
+
+from engines.recordings import RecordedVoice
 
 _WHOLE_BYTES = 64 << 20
 _SAMPLE_BYTES = 1 << 20
@@ -32,6 +36,19 @@ def folder_digest(folder: Path, *, suffixes: Collection[str]) -> str:
         if file.suffix in suffixes and file.is_file():
             digest.update(f"{file.relative_to(folder).as_posix()} {file_digest(file)}\n".encode())
     return digest.hexdigest()
+
+
+def sound_digest(
+    folder: Path, *, suffixes: Collection[str], shaping: Sequence[Any], voices: Sequence[RecordedVoice] = ()
+) -> str:
+    """Of all that shapes the sound: a checkpoint's files, `shaping` (versions and settings, as JSON can say them), and
+    the operator's recordings. Raises OSError.
+    """
+    digest = hashlib.sha256(json.dumps(shaping).encode())
+    digest.update(folder_digest(folder, suffixes=suffixes).encode())
+    for voice in voices:
+        digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
+    return digest.hexdigest()[:32]
 
 
 def _read(file: Path, size_bytes: int) -> str:

@@ -3,14 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, OptionError, Source
 from engines.digest import folder_digest
+from engines.installed import installed_version
+from engines.option_checks import check_count, check_flag, check_number, read_settings
 from engines.torch_device import Precision, check_precision, check_threads
 
 if TYPE_CHECKING:
@@ -31,20 +31,6 @@ _FILES = frozenset({".json", ".safetensors", ".pt", ".txt"})
 _DISTILLED_STEPS, _STEPS = 4, 10
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("dots.tts")
-    except PackageNotFoundError:
-        return ""
-
-
-def _check_number(name: str, value: Any, low: float, high: float, *, whole: bool = False) -> None:
-    kinds = int if whole else int | float
-    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        raise OptionError(name, f"must be {'a whole number ' if whole else ''}{low:g} to {high:g}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotsOptions:
     """Of one request; None: as the engine's settings or the checkpoint say."""
@@ -57,10 +43,10 @@ class DotsOptions:
 
     def __post_init__(self) -> None:
         if self.num_steps is not None:
-            _check_number("num_steps", self.num_steps, 1, 32, whole=True)
+            check_count("num_steps", self.num_steps, 1, 32)
         for name in ("guidance_scale", "speaker_scale"):
             if (value := getattr(self, name)) is not None:
-                _check_number(name, value, 0, 5)
+                check_number(name, value, 0, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +60,12 @@ class DotsSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        known = [each.name for each in fields(cls)]
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"dots has no such setting; it has {', '.join(known)}")
-        return cls(**source.settings)
+        return read_settings(cls, source, "dots")
 
     def __post_init__(self) -> None:
         if self.steps is not None:
-            _check_number("steps", self.steps, 1, 32, whole=True)
-        if not isinstance(self.optimize, bool):
-            raise OptionError("optimize", "must be true or false")
+            check_count("steps", self.steps, 1, 32)
+        check_flag("optimize", self.optimize)
         check_precision(self.dtype)
         check_threads(self.threads)
 
@@ -119,7 +100,7 @@ class DotsEngine:
     def info(self) -> Info:
         return Info(
             name="dots",
-            version=_installed_version(),
+            version=installed_version("dots-tts"),
             extra="dots",
             devices=frozenset({"cuda"}),
             languages={tag: tag.upper() for tag in _LANGUAGES.split()},

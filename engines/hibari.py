@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
@@ -26,6 +25,7 @@ from engines.contract import (
     Source,
     Word,
 )
+from engines.installed import installed_version
 from engines.onnx_outputs import input_of, with_int64_output
 from voices.reference import Reference
 
@@ -53,14 +53,6 @@ _VOICES = (
 )
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("hibari-tts")
-    except PackageNotFoundError:
-        return ""
-
-
 class HibariEngine:
     """Settings: `voices`, names to fetch and load at start; the others load when they are first used.
 
@@ -71,7 +63,7 @@ class HibariEngine:
     def info(self) -> Info:
         return Info(
             name="hibari",
-            version=_installed_version(),
+            version=installed_version("hibari-tts"),
             extra=None,
             devices=frozenset({"cpu"}),
             languages={"en-US": "en-US", "en-GB": "en-GB", "en": "en-US"},

@@ -3,9 +3,8 @@
 import gc
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -26,7 +25,9 @@ from engines.contract import (
     Source,
 )
 from engines.generator import GeneratorModel
+from engines.installed import installed_version
 from engines.kokoro_voices import HUB_REPO, HUB_REVISION, KNOWN, LANGUAGES, Style, Styles, from_hub, from_path
+from engines.option_checks import check_count, read_settings
 
 if TYPE_CHECKING:
     from kokoro_onnx.tokenizer import Tokenizer
@@ -43,14 +44,6 @@ Weights = Literal["int8", "fp32"]
 _HUB_FILES: dict[Weights, str] = {"int8": "onnx/model_quantized.onnx", "fp32": "onnx/model.onnx"}
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("kokoro-onnx")
-    except PackageNotFoundError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KokoroSettings:
     voices: str | None = None
@@ -63,11 +56,7 @@ class KokoroSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        known = [field.name for field in fields(cls)]
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"kokoro has no such setting; it has {', '.join(known)}")
-        return cls(**source.settings)
+        return read_settings(cls, source, "kokoro")
 
     def __post_init__(self) -> None:
         if self.voices is not None and not isinstance(self.voices, str):
@@ -76,8 +65,7 @@ class KokoroSettings:
             raise OptionError("weights", f"must be one of {', '.join(get_args(Weights))}")
         if type(self.revision) is not str or not self.revision:
             raise OptionError("revision", "must be a commit, a tag or a branch")
-        if type(self.threads) is not int or not 1 <= self.threads <= 64:
-            raise OptionError("threads", "must be 1 to 64")
+        check_count("threads", self.threads, 1, 64)
 
 
 class KokoroEngine:
@@ -87,7 +75,7 @@ class KokoroEngine:
     def info(self) -> Info:
         return Info(
             name="kokoro",
-            version=_installed_version(),
+            version=installed_version("kokoro-onnx"),
             extra="kokoro",
             devices=frozenset({"cpu", "cuda"}),
             languages=LANGUAGES,

@@ -1,16 +1,21 @@
 """Pocket TTS on MLX: clones voices and speaks in frames of 80 ms."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, OptionError, Source
-from engines.digest import file_digest, folder_digest
+from engines.digest import sound_digest
 from engines.mlx_prompts import tensor_names
-from engines.mlx_runtime import DEVICES, installed_version, unsupported
-from engines.mlx_settings import SUFFIXES, MlxSettings, checkpoint_folder, footprint_bytes, read_config
+from engines.mlx_runtime import DEVICES, installed_versions, unsupported
+from engines.mlx_settings import (
+    SUFFIXES,
+    MlxSettings,
+    check_device,
+    checkpoint_folder,
+    footprint_bytes,
+    read_config,
+)
 from engines.option_checks import check_number, read_settings
 
 if TYPE_CHECKING:
@@ -66,7 +71,7 @@ class PocketEngine:
     def info(self) -> Info:
         return Info(
             name=NAME,
-            version=installed_version(),
+            version=installed_versions(),
             extra="mlx",
             devices=DEVICES,
             languages={},
@@ -96,8 +101,7 @@ class PocketEngine:
         )
 
     def load(self, source: Source, device: str) -> "PocketModel":
-        if device not in {"cpu", *DEVICES}:
-            raise EngineUnavailable(f"{NAME} runs on an Apple GPU or on the CPU, not on {device!r}")
+        check_device(NAME, device)
         settings = read_settings(PocketSettings, source, NAME)
         folder = checkpoint_folder(NAME, source)
         config = read_config(NAME, folder, ["pocket_tts", "gradium_phonon_tts"])
@@ -139,8 +143,4 @@ def hears(folder: Path) -> bool:
 
 def _digest(folder: Path, settings: PocketSettings, library: str) -> str:
     shaping = [library, settings.frames_per_token, settings.spare_frames]
-    digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
-    for voice in settings.recordings:
-        digest.update(f"{voice.name} {file_digest(voice.audio)}".encode())
-    return digest.hexdigest()[:32]
+    return sound_digest(folder, suffixes=SUFFIXES, shaping=shaping, voices=settings.recordings)

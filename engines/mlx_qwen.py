@@ -1,6 +1,5 @@
 """Qwen3-TTS on MLX: ten languages, named, cloned or described voices, steps of 80 ms and more."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engines.contract import BuiltinVoice, CloneMode, EngineUnavailable, Facts, Info, OptionError, Source
-from engines.digest import file_digest, folder_digest
-from engines.mlx_runtime import DEVICES, installed_version, unsupported
-from engines.mlx_settings import SUFFIXES, MlxSettings, checkpoint_folder, footprint_bytes, read_config
+from engines.digest import sound_digest
+from engines.mlx_runtime import DEVICES, installed_versions, unsupported
+from engines.mlx_settings import (
+    SUFFIXES,
+    MlxSettings,
+    check_device,
+    checkpoint_folder,
+    footprint_bytes,
+    read_config,
+)
 from engines.option_checks import check_count, check_line, check_number, read_settings
 
 if TYPE_CHECKING:
@@ -143,7 +149,7 @@ class QwenEngine:
     def info(self) -> Info:
         return Info(
             name=NAME,
-            version=installed_version(),
+            version=installed_versions(),
             extra="mlx",
             devices=DEVICES,
             languages=LANGUAGES,
@@ -169,8 +175,7 @@ class QwenEngine:
         )
 
     def load(self, source: Source, device: str) -> "QwenModel":
-        if device not in {"cpu", *DEVICES}:
-            raise EngineUnavailable(f"{NAME} runs on an Apple GPU or on the CPU, not on {device!r}")
+        check_device(NAME, device)
         settings = read_settings(MlxSettings, source, NAME)
         folder = checkpoint_folder(NAME, source)
         checkpoint = Checkpoint.read(folder)
@@ -219,9 +224,5 @@ def _tongue(checkpoint: Checkpoint, name: str) -> str:
 
 def _digest(folder: Path, checkpoint: Checkpoint, settings: MlxSettings, library: str) -> str:
     shaping = [library, settings.frames_per_token, settings.spare_frames, descriptions(checkpoint, settings)]
-    digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
-    if checkpoint.kind == "base":
-        for voice in settings.recordings:
-            digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
-    return digest.hexdigest()[:32]
+    voices = settings.recordings if checkpoint.kind == "base" else ()
+    return sound_digest(folder, suffixes=SUFFIXES, shaping=shaping, voices=voices)

@@ -7,8 +7,6 @@ import logging
 import platform
 import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from engines.contract import EngineUnavailable, Samples
+from engines.installed import installed_version
 from voices.reference import Reference
 
 log = logging.getLogger(__name__)
@@ -33,13 +32,10 @@ def unsupported() -> str | None:
     return f"MLX runs on Apple Silicon and on Linux, not on {sys.platform} {platform.machine()}"
 
 
-@cache
-def installed_version() -> str:
-    """Both libraries shape the sound."""
-    try:
-        return f"{version('mlx-audio')} mlx {version('mlx')}"
-    except PackageNotFoundError:
-        return ""
+def installed_versions() -> str:
+    """Both libraries shape the sound; "" while one is missing."""
+    both = installed_version("mlx-audio"), installed_version("mlx")
+    return " mlx ".join(both) if all(both) else ""
 
 
 def load_library(name: str, folder: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.contract import EngineUnavailable, OptionError, Source
-from engines.mlx_runtime import installed_version, unsupported
+from engines.mlx_runtime import DEVICES, installed_versions, unsupported
 from engines.option_checks import check_count, check_number
 from engines.recordings import RecordedVoice, recorded_voices
 
@@ -47,7 +47,7 @@ def checkpoint_folder(name: str, source: Source) -> Path:
     """
     if (why := unsupported()) is not None:
         raise EngineUnavailable(why)
-    if not installed_version():
+    if not installed_versions():
         raise EngineUnavailable(f"{name}'s library isn't installed: pip install 'saystream[mlx]'")
     if source.path is None:
         raise EngineUnavailable(f'{name} needs a checkpoint: engines.{name}.path = "/srv/{name}"')
@@ -82,6 +82,12 @@ def read_config(name: str, folder: Path, kinds: Sequence[str]) -> dict[str, Any]
             f"{name}: {folder} is a checkpoint of {kind or 'something else'}, not of {' or '.join(kinds)}"
         )
     return dict(config)
+
+
+def check_device(name: str, device: str) -> None:
+    """Raises EngineUnavailable."""
+    if device not in {"cpu", *DEVICES}:
+        raise EngineUnavailable(f"{name} runs on an Apple GPU or on the CPU, not on {device!r}")
 
 
 def weights_bytes(folder: Path) -> int:

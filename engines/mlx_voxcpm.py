@@ -1,16 +1,21 @@
 """VoxCPM on MLX: clones voices and follows descriptions, in steps of 160 ms and more."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from engines.contract import BuiltinVoice, CloneMode, EngineUnavailable, Facts, Info, OptionError, Source
-from engines.digest import file_digest, folder_digest
-from engines.mlx_runtime import DEVICES, installed_version, unsupported
-from engines.mlx_settings import SUFFIXES, MlxSettings, checkpoint_folder, footprint_bytes, read_config
+from engines.contract import BuiltinVoice, CloneMode, Facts, Info, OptionError, Source
+from engines.digest import sound_digest
+from engines.mlx_runtime import DEVICES, installed_versions, unsupported
+from engines.mlx_settings import (
+    SUFFIXES,
+    MlxSettings,
+    check_device,
+    checkpoint_folder,
+    footprint_bytes,
+    read_config,
+)
 from engines.option_checks import check_count, check_line, check_number, read_settings
 from engines.recordings import recorded_voices
 from engines.voxcpm import LANGUAGES, MAX_CHARS, MAX_SENTENCES
@@ -104,7 +109,7 @@ class VoxcpmEngine:
     def info(self) -> Info:
         return Info(
             name=NAME,
-            version=installed_version(),
+            version=installed_versions(),
             extra="mlx",
             devices=DEVICES,
             languages=LANGUAGES,
@@ -134,8 +139,7 @@ class VoxcpmEngine:
         )
 
     def load(self, source: Source, device: str) -> "VoxcpmModel":
-        if device not in {"cpu", *DEVICES}:
-            raise EngineUnavailable(f"{NAME} runs on an Apple GPU or on the CPU, not on {device!r}")
+        check_device(NAME, device)
         settings = read_settings(VoxcpmSettings, source, NAME)
         folder = checkpoint_folder(NAME, source)
         checkpoint = Checkpoint.read(folder)
@@ -162,8 +166,4 @@ def _label(name: str) -> str:
 
 def _digest(folder: Path, settings: VoxcpmSettings, library: str) -> str:
     shaping = [library, settings.with_text, settings.frames_per_token, settings.spare_frames]
-    digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
-    for voice in settings.recordings:
-        digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
-    return digest.hexdigest()[:32]
+    return sound_digest(folder, suffixes=SUFFIXES, shaping=shaping, voices=settings.recordings)

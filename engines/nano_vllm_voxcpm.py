@@ -3,14 +3,11 @@
 This module and those beside it run there, too: Python 3.10 and numpy 1.26.
 """
 
-import hashlib
-import json
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, Source
-from engines.digest import file_digest, folder_digest
+from engines.digest import sound_digest
+from engines.installed import installed_version
 from engines.nano_vllm_settings import NanoOptions, NanoSettings
 from engines.voxcpm import (
     LANGUAGES,
@@ -30,14 +27,6 @@ if TYPE_CHECKING:
 NAME = "nano-vllm-voxcpm"
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version(NAME)
-    except PackageNotFoundError:
-        return ""
-
-
 class NanoEngine:
     """`Source.path`: the folder of a checkpoint of VoxCPM 2; the rest is in NanoSettings."""
 
@@ -45,7 +34,7 @@ class NanoEngine:
     def info(self) -> Info:
         return Info(
             name=NAME,
-            version=_installed_version(),
+            version=installed_version(NAME),
             extra=None,
             devices=frozenset({"cuda"}),
             languages=LANGUAGES,
@@ -60,13 +49,9 @@ class NanoEngine:
         folder = checkpoint_folder(source, NAME)
         config = read_config(folder)
         shaping = [self.info.version, settings.with_text, settings.inference_timesteps]
-        digest = hashlib.sha256(json.dumps(shaping).encode())
-        digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
-        for voice in settings.recordings:
-            digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
         names = [*(voice.name for voice in settings.recordings), DESIGN]
         return Facts(
-            checkpoint=digest.hexdigest()[:32],
+            checkpoint=sound_digest(folder, suffixes=SUFFIXES, shaping=shaping, voices=settings.recordings),
             sample_rate_hz=output_rate_hz(config),
             max_open=settings.max_open,
             max_batch=settings.max_open,

@@ -4,14 +4,14 @@ import hashlib
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from engines import hub
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, OptionError, Source
+from engines.installed import installed_version
+from engines.option_checks import check_count, check_flag, check_number, read_settings
 
 if TYPE_CHECKING:
     from engines.pocket_model import PocketModel
@@ -47,14 +47,6 @@ jean juergen lola marius mary michael paul peter_yearsley rafael stuart_bell ver
 """Those that the library has ready for each of its languages."""
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("pocket-tts")
-    except PackageNotFoundError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PocketOptions:
     """Of one request."""
@@ -63,11 +55,8 @@ class PocketOptions:
     """More of it: livelier and less sure; None: the checkpoint's own."""
 
     def __post_init__(self) -> None:
-        value: Any = self.temperature
-        if value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1.5:
-            raise OptionError("temperature", "must be 0 to 1.5")
+        if self.temperature is not None:
+            check_number("temperature", self.temperature, 0, 1.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +72,7 @@ class PocketSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        known = [each.name for each in fields(cls)]
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"pocket has no such setting; it has {', '.join(known)}")
-        return cls(**source.settings)
+        return read_settings(cls, source, "pocket")
 
     def __post_init__(self) -> None:
         if str(self.language).partition("_")[0] not in _TAGS:
@@ -98,10 +83,8 @@ class PocketSettings:
         for name, file in self.voices.items():
             if not Path(str(file)).expanduser().is_file():
                 raise OptionError("voices", f"the voice {name!r} has no file {file}")
-        if not isinstance(self.int8, bool):
-            raise OptionError("int8", "must be true or false")
-        if type(self.threads) is not int or not 1 <= self.threads <= 64:
-            raise OptionError("threads", "must be 1 to 64")
+        check_flag("int8", self.int8)
+        check_count("threads", self.threads, 1, 64)
 
     @property
     def family(self) -> str:
@@ -119,7 +102,7 @@ class PocketEngine:
     def info(self) -> Info:
         return Info(
             name="pocket",
-            version=_installed_version(),
+            version=installed_version("pocket-tts"),
             extra="pocket",
             devices=frozenset({"cpu", "cuda"}),
             languages={},

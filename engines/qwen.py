@@ -3,8 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from engines import hub
 from engines.contract import BuiltinVoice, CloneMode, EngineUnavailable, Facts, Info, OptionError, Source
 from engines.digest import file_digest, folder_digest
 from engines.hub_folder import fetch_folder
+from engines.installed import installed_version
 from engines.qwen_options import OwnVoice, QwenOptions, QwenSettings
 
 if TYPE_CHECKING:
@@ -54,14 +53,6 @@ _WORK_BYTES = 4_200_000_000
 """Of that, what isn't weights."""
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("qwen-tts-hf")
-    except PackageNotFoundError:
-        return ""
-
-
 class QwenEngine:
     """`Source.path`: the folder of a checkpoint; the rest is in QwenSettings."""
 
@@ -69,7 +60,7 @@ class QwenEngine:
     def info(self) -> Info:
         return Info(
             name="qwen",
-            version=_installed_version(),
+            version=installed_version("qwen-tts-hf"),
             extra="qwen",
             devices=frozenset({"cuda", "mps"}),
             languages={},

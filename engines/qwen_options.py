@@ -1,11 +1,12 @@
 """What a request can ask of Qwen3-TTS, and what an operator can."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from engines.contract import OptionError, Source
+from engines.option_checks import check_count, read_settings
 from engines.torch_device import Precision, check_precision, check_threads
 
 _MOST_INSTRUCT_CHARS = 2000
@@ -91,11 +92,7 @@ class QwenSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        known = [each.name for each in fields(cls)]
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"qwen has no such setting; it has {', '.join(known)}")
-        settings = cls(**source.settings)
+        settings = read_settings(cls, source, "qwen")
         if source.path is None and settings.hub is None:
             raise OptionError("path", "qwen needs the folder of a checkpoint, or `hub` and `revision`")
         return settings
@@ -105,9 +102,7 @@ class QwenSettings:
         if self.threads is not None:
             check_threads(self.threads)
         for name, most in (("frames_per_step", 16), ("max_open", 64), ("max_batch", 64)):
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= most:
-                raise OptionError(name, f"must be 1 to {most}")
+            check_count(name, getattr(self, name), 1, most)
         self._check_hub()
         voices: Any = self.voices
         if not isinstance(voices, Mapping):

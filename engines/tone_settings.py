@@ -1,9 +1,10 @@
 """What an operator and a client can ask of the synthetic engine."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from engines.contract import OptionError, Source
+from engines.option_checks import check_flag, read_settings
 
 Fault = Literal[
     "nan",
@@ -65,11 +66,7 @@ class ToneSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> "ToneSettings":
-        known = {field.name for field in fields(cls)}
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"tone has no such setting; it has {', '.join(sorted(known))}")
-        return cls(**source.settings)
+        return read_settings(cls, source, "tone")
 
     def __post_init__(self) -> None:
         for name, low, high in _BOUNDS:
@@ -82,8 +79,7 @@ class ToneSettings:
             if not isinstance(getattr(self, name), int):
                 raise OptionError(name, "must be a whole number")
         for name in ("grows", "sampling", "faults", "fails_to_load", "fails_to_unload"):
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(name, "must be true or false")
+            check_flag(name, getattr(self, name))
 
 
 _BOUNDS = (

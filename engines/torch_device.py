@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from engines.accelerator import require_device
 from engines.contract import OptionError
+from engines.option_checks import check_count
 
 Precision = Literal["auto", "bfloat16", "float16", "float32"]
 """`auto`: half of float32 on CUDA, float32 elsewhere."""
@@ -18,8 +19,7 @@ def check_precision(value: object, param: str = "dtype") -> None:
 
 def check_threads(value: object, param: str = "threads") -> None:
     """Raises OptionError."""
-    if type(value) is not int or not 1 <= value <= 64:
-        raise OptionError(param, "must be 1 to 64")
+    check_count(param, value, 1, 64)
 
 
 class TorchDevice:

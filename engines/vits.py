@@ -3,9 +3,7 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -24,6 +22,7 @@ from engines.contract import (
     Source,
 )
 from engines.espeak import Espeak, program
+from engines.installed import installed_version
 from engines.vits_graph import NOISE, STRIDE, Halves, cut
 from engines.vits_text import Reader
 from engines.vits_voice import Config, VitsSettings, Voice, read_voices
@@ -41,14 +40,6 @@ _NOISE_PER_ID = 2048
 """192 values a frame, 2 to 3 frames an id at the usual speed; the bank goes round beyond."""
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("streaming-vits")
-    except PackageNotFoundError:
-        return ""
-
-
 class VitsEngine:
     """`Source.path`: a voice's .onnx file or a folder of them; the settings are in VitsSettings."""
 
@@ -56,7 +47,7 @@ class VitsEngine:
     def info(self) -> Info:
         return Info(
             name="vits",
-            version=_installed_version(),
+            version=installed_version("streaming-vits"),
             extra="vits",
             devices=frozenset({"cpu"}),
             languages={},

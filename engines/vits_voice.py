@@ -4,12 +4,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from engines import hub
 from engines.contract import BuiltinVoice, EngineUnavailable, OptionError, Source
+from engines.option_checks import check_count, read_settings
 from engines.vits_graph import default_cache
 
 HUB_REPO = "rhasspy/piper-voices"
@@ -32,19 +33,17 @@ class VitsSettings:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        known = [field.name for field in fields(cls)]
-        for name in source.settings:
-            if name not in known:
-                raise OptionError(name, f"vits has no such setting; it has {', '.join(known)}")
-        values = dict(source.settings)
-        voices = values.get("voices", ())
+        settings = read_settings(cls, source, "vits")
+        return replace(settings, voices=tuple(map(str, settings.voices)))
+
+    def __post_init__(self) -> None:
+        voices: Any = self.voices
         if isinstance(voices, str) or not isinstance(voices, Sequence):
             raise OptionError("voices", "must be a list of names and files")
-        if type(values.get("threads", 1)) is not int or not 1 <= values.get("threads", 1) <= 64:
-            raise OptionError("threads", "must be 1 to 64")
-        if not isinstance(values.get("revision", ""), str):
+        check_count("threads", self.threads, 1, 64)
+        revision: Any = self.revision
+        if not isinstance(revision, str):
             raise OptionError("revision", "must be a commit, a tag or a branch")
-        return cls(**{**values, "voices": tuple(map(str, voices))})
 
     @property
     def cache_folder(self) -> Path:

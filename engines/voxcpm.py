@@ -1,15 +1,13 @@
 """VoxCPM 2: thirty languages, clones voices and follows descriptions, one segment at a time in steps of 160 ms."""
 
-import hashlib
 import json
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engines.contract import BuiltinVoice, EngineUnavailable, Facts, Info, Source
-from engines.digest import file_digest, folder_digest
+from engines.digest import sound_digest
+from engines.installed import installed_version
 from engines.voxcpm_settings import DESIGN, VoxcpmOptions, VoxcpmSettings
 
 if TYPE_CHECKING:
@@ -56,14 +54,6 @@ _ENCODER_RATES = (2, 5, 8, 8)
 SUFFIXES = (".json", ".safetensors", ".pth", ".bin")
 
 
-@cache
-def _installed_version() -> str:
-    try:
-        return version("voxcpm")
-    except PackageNotFoundError:
-        return ""
-
-
 class VoxcpmEngine:
     """`Source.path`: the folder of a checkpoint of VoxCPM 2; the rest is in VoxcpmSettings."""
 
@@ -71,7 +61,7 @@ class VoxcpmEngine:
     def info(self) -> Info:
         return Info(
             name="voxcpm",
-            version=_installed_version(),
+            version=installed_version("voxcpm"),
             extra="voxcpm",
             devices=frozenset({"cuda", "mps"}),
             languages=LANGUAGES,
@@ -153,8 +143,4 @@ def _label(name: str) -> str:
 
 def _digest(folder: Path, settings: VoxcpmSettings, library: str) -> str:
     shaping = [library, settings.dtype, settings.with_text, settings.steps_per_token, settings.denoiser]
-    digest = hashlib.sha256(json.dumps(shaping).encode())
-    digest.update(folder_digest(folder, suffixes=SUFFIXES).encode())
-    for voice in settings.recordings:
-        digest.update(f"{voice.name} {file_digest(voice.audio)} {voice.text}".encode())
-    return digest.hexdigest()[:32]
+    return sound_digest(folder, suffixes=SUFFIXES, shaping=shaping, voices=settings.recordings)

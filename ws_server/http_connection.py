@@ -9,7 +9,7 @@ import socket
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ws_server.binding import SEND_BUFFER_BYTES
-from ws_server.reader_watch import ReaderWatch
+from ws_server.reader_watch import ReaderWatch, WatchedReader
 
 MAX_HEAD_BYTES = 32 * 1024
 BODY_S = 300.0
@@ -20,14 +20,12 @@ HTTP_SEND_BUFFER_BYTES = 128 * 1024
 """Nobody barges in on an HTTP answer, and with less than the 64 kB of a loopback packet each one waits for a timer."""
 
 
-class HttpConnection(HttpToolsProtocol):
+class HttpConnection(WatchedReader, HttpToolsProtocol):
     """Bounds the size of a request's head, the time that head and body take to arrive (slow loris), and the time
     for which nothing of an answer is taken.
     """
 
     head_s = 10.0
-    stalled_reader_s = 60.0
-    _watch: ReaderWatch | None = None
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _in_head = True
@@ -50,19 +48,6 @@ class HttpConnection(HttpToolsProtocol):
         self._disarm()
         self._forget_reader()
         super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._watch is not None:
-            self._watch.begin()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._forget_reader()
-
-    def _forget_reader(self) -> None:
-        if self._watch is not None:
-            self._watch.end()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:

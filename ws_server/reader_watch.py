@@ -30,3 +30,23 @@ class ReaderWatch:
             self.begin()
         else:
             self._transport.abort()
+
+
+class WatchedReader(asyncio.Protocol):
+    """Stands before a protocol of uvicorn's, which sets `_watch` when its connection is made."""
+
+    stalled_reader_s = 60.0
+    _watch: ReaderWatch | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._watch is not None:
+            self._watch.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_reader()
+
+    def _forget_reader(self) -> None:
+        if self._watch is not None:
+            self._watch.end()

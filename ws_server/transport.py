@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame
 
 from ws_server.http_connection import HttpConnection
-from ws_server.reader_watch import ReaderWatch
+from ws_server.reader_watch import ReaderWatch, WatchedReader
 
 NOTSENT_LOWAT_BYTES = 2 * 1024
 """What waits in the kernel can't be taken back by a cancel: for a slow reader of mu-law these are 0.2 s."""
@@ -30,11 +30,9 @@ SLICE_BYTES = 8 * 1024
 _TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if hasattr(socket, "SO_PEERSEC") else None)
 
 
-class SocketConnection(WebSocketsSansIOProtocol):
+class SocketConnection(WatchedReader, WebSocketsSansIOProtocol):
     """A WebSocket whose sends are true and whose buffers are small."""
 
-    stalled_reader_s = 60.0
-    _watch: ReaderWatch | None = None
     _waiting_bytes = 0
 
     def __init__(
@@ -74,19 +72,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
         await super().send(message)
         if not self.writable.is_set():
             await self.writable.wait()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._watch is not None:
-            self._watch.begin()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._forget_reader()
-
-    def _forget_reader(self) -> None:
-        if self._watch is not None:
-            self._watch.end()
 
     # Reading ----------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from engines.cosyvoice_settings import CosyvoiceOptions  # noqa: E402
 from engines.hosted import HostedEngine  # noqa: E402
 from tests.engines.contract_suite import EngineContract  # noqa: E402
 from tests.engines.cosyvoice_folders import make_folders  # noqa: E402
+from tests.engines.hosted_suite import HostedFakeContract  # noqa: E402
 from tests.engines.speaking import finish, speak, step  # noqa: E402
 from tests.fakes.tone_cosyvoice import HOP_TOKENS, RATE_HZ, TOKEN_SAMPLES, ToneCosyvoice  # noqa: E402
 from tests.fakes.tone_cosyvoice import engine as tone_engine  # noqa: E402
@@ -69,22 +70,12 @@ class TestToneCosyvoice(EngineContract):
         cls.source = source
 
 
-class TestHostedToneCosyvoice(EngineContract):
+class TestHostedToneCosyvoice(HostedFakeContract):
     """In a child process, as it is meant to run."""
 
     engine: ClassVar[HostedEngine] = HostedEngine(
         ToneCosyvoice(), "tests.fakes.tone_cosyvoice:engine", python=sys.executable
     )
-    most_odd_chars: ClassVar[int] = 20
-    guarded_texts: ClassVar[list[str]] = ["...", "x"]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def tiny(cls, source: Source) -> Iterator[None]:
-        cls.source = source
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTHONPATH", str(ROOT))
-            yield
 
 
 # The library's habits -----------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.digest import file_digest, folder_digest
+from engines.digest import file_digest, folder_digest, sound_digest
+from engines.recordings import RecordedVoice
 
 HUGE_BYTES = 200 << 20
 PART_BYTES = 4 << 20
@@ -51,3 +52,24 @@ def test_a_folder_is_the_same_wherever_it_lies(tmp_path: Path) -> None:
     assert one == two
     (tmp_path / "two" / "inner" / "model.safetensors").write_bytes(b"others")
     assert folder_digest(tmp_path / "two", suffixes=suffixes) != one
+
+
+def test_whatever_shapes_the_sound_changes_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    weights, audio = folder / "model.safetensors", tmp_path / "anna.wav"
+    weights.write_bytes(b"weights")
+    audio.write_bytes(b"sound")
+
+    def named(*, version: str = "1", text: str | None = None) -> str:
+        voice = RecordedVoice("anna", audio, text)
+        return sound_digest(folder, suffixes={".safetensors"}, shaping=[version], voices=[voice])
+
+    names = [named(), named(version="2"), named(text="hello")]
+    audio.write_bytes(b"another sound")
+    names.append(named())
+    weights.write_bytes(b"other weights")
+    names.append(named())
+    assert len(set(names)) == len(names)
+    (folder / "notes.txt").write_text("of no matter")
+    assert named() == names[-1]

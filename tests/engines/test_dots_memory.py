@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.residency.giving_back import CYCLES, NOISE_BYTES, assert_nothing_taken, cycles
+from tests.residency.giving_back import (
+    CYCLES,
+    assert_nothing_stays,
+    assert_nothing_taken,
+    cycles,
+)
 
 WHY = "the extra dots isn't installed here; make test-engines has it"
 pytest.importorskip("torch", reason=WHY)
@@ -27,10 +32,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_nothing_stays_of_an_unloaded_dots(table: dict[str, Any]) -> None:
-    rows = cycles("dots", "inline", table)
-    half = len(rows) // 2
-    early, late = (min(after for _, _, after in part) for part in (rows[:half], rows[half:]))
-    assert late - early < 2 * NOISE_BYTES
+    assert_nothing_stays(cycles("dots", "inline", table))
 
 
 def test_a_hosted_dots_takes_nothing_of_ours(table: dict[str, Any]) -> None:

@@ -193,6 +193,6 @@ def test_a_machine_that_mlx_does_not_run_on_says_so(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_the_library_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlx_settings, "installed_version", lambda: "")
+    monkeypatch.setattr(mlx_settings, "installed_versions", lambda: "")
     with pytest.raises(EngineUnavailable, match=r"pip install 'saystream\[mlx\]'"):
         checkpoint_folder("mlx-qwen", Source(path="/srv"))

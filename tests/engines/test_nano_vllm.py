@@ -17,6 +17,7 @@ from engines.nano_vllm_settings import NanoOptions, NanoSettings
 from engines.nano_vllm_voxcpm import engine as real_engine
 from engines.voxcpm_settings import DESIGN
 from tests.engines.contract_suite import EngineContract
+from tests.engines.hosted_suite import HostedFakeContract
 from tests.engines.speaking import finish, speak, speak_together, step
 from tests.fakes.tone_pool import ToneNano, TonePool
 from tests.fakes.tone_pool import engine as tone_engine
@@ -67,22 +68,12 @@ class TestToneNano(EngineContract):
         cls.source = source
 
 
-class TestHostedToneNano(EngineContract):
+class TestHostedToneNano(HostedFakeContract):
     """In a child process, as it is meant to run."""
 
     engine: ClassVar[HostedEngine] = HostedEngine(
         ToneNano(), "tests.fakes.tone_pool:engine", python=sys.executable
     )
-    most_odd_chars: ClassVar[int] = 20
-    guarded_texts: ClassVar[list[str]] = ["...", "x"]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def tiny(cls, source: Source) -> Iterator[None]:
-        cls.source = source
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTHONPATH", str(ROOT))
-            yield
 
 
 def test_the_library_makes_all_of_them_at_once(loaded: tuple[NanoModel, TonePool]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.residency.giving_back import CYCLES, NOISE_BYTES, cycles
+from tests.residency.giving_back import CYCLES, assert_nothing_stays, cycles
 
 WHY = "the extra qwen isn't installed here; make test-engines has it"
 pytest.importorskip("torch", reason=WHY)
@@ -64,7 +64,4 @@ def test_nothing_stays_of_one_that_could_not_be_loaded(source: Source, tmp_path:
 
 
 def test_s28_memory_stays_flat_over_loads_and_unloads(table: dict[str, Any]) -> None:
-    rows = cycles("qwen", "inline", table)
-    half = len(rows) // 2
-    early, late = (min(after for _, _, after in part) for part in (rows[:half], rows[half:]))
-    assert late - early < 2 * NOISE_BYTES
+    assert_nothing_stays(cycles("qwen", "inline", table))

@@ -1,7 +1,6 @@
 """VoxCPM through its real loading code, on a tiny random checkpoint: against the library, and one stream at a time."""
 
 import importlib.util
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +19,12 @@ import torch  # noqa: E402 - after what it may be skipped for
 from engines.contract import EngineError, Request, Source  # noqa: E402
 from engines.guards import Guarded  # noqa: E402
 from engines.voxcpm import engine  # noqa: E402
-from engines.voxcpm_library import quietly  # noqa: E402
 from engines.voxcpm_model import VoxcpmModel  # noqa: E402
 from engines.voxcpm_settings import DESIGN, VoxcpmOptions  # noqa: E402
 from tests.engines.contract_suite import EngineContract  # noqa: E402
 from tests.engines.speaking import finish, speak, step  # noqa: E402
 from tests.engines.tiny_voxcpm import STEP_SAMPLES, change, make_checkpoint  # noqa: E402
+from tests.engines.voxcpm_library import official  # noqa: E402
 
 TEXT = "Good morning, everyone."
 SHORT = VoxcpmOptions(max_len=8)
@@ -46,15 +45,7 @@ def model(source: Source) -> Iterator[VoxcpmModel]:
 
 @pytest.fixture(scope="module")
 def library(source: Source, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """As its own users load it, in float32."""
-    from voxcpm import VoxCPM
-
-    folder = tmp_path_factory.mktemp("theirs")
-    shutil.copytree(str(source.path), folder, dirs_exist_ok=True)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}), "utf-8")
-    with quietly():
-        return VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=False, device="cpu")
+    return official(str(source.path), tmp_path_factory.mktemp("theirs"))
 
 
 def request(text: str = TEXT, **changes: Any) -> Request:

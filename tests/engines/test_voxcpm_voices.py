@@ -1,7 +1,6 @@
 """VoxCPM's voices: cloned in every way as the library would, prompts kept and restored, and what is refused."""
 
 import importlib.util
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,11 +21,11 @@ import torch  # noqa: E402
 
 from engines.contract import EngineError, EngineUnavailable, OptionError, Request, Source  # noqa: E402
 from engines.voxcpm import engine  # noqa: E402
-from engines.voxcpm_library import quietly  # noqa: E402
 from engines.voxcpm_model import VoxcpmModel  # noqa: E402
 from engines.voxcpm_settings import DESIGN, VoxcpmOptions  # noqa: E402
 from tests.engines.speaking import finish, speak, step  # noqa: E402
 from tests.engines.tiny_voxcpm import change, make_checkpoint  # noqa: E402
+from tests.engines.voxcpm_library import official  # noqa: E402
 from voices.reference import Reference  # noqa: E402
 
 TEXT = "Good morning, everyone."
@@ -65,14 +64,7 @@ def model(source: Source) -> Iterator[VoxcpmModel]:
 
 @pytest.fixture(scope="module")
 def library(source: Source, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from voxcpm import VoxCPM
-
-    folder = tmp_path_factory.mktemp("theirs")
-    shutil.copytree(str(source.path), folder, dirs_exist_ok=True)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}), "utf-8")
-    with quietly():
-        return VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=False, device="cpu")
+    return official(str(source.path), tmp_path_factory.mktemp("theirs"))
 
 
 def request(**changes: Any) -> Request:

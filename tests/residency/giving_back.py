@@ -42,3 +42,10 @@ def assert_nothing_taken(rows: list[Row]) -> None:
     """By an engine in a process of its own."""
     assert max(loaded - before for before, loaded, _ in rows) < NOISE_BYTES
     assert rows[-1][2] - rows[0][0] < NOISE_BYTES
+
+
+def assert_nothing_stays(rows: list[Row]) -> None:
+    """Of a model so small that its own memory can't be told from noise."""
+    half = len(rows) // 2
+    early, late = (min(after for _, _, after in part) for part in (rows[:half], rows[half:]))
+    assert late - early < 2 * NOISE_BYTES
