@@ -51,7 +51,7 @@ class Bench:
 
 async def first_sound() -> list[Row]:
     rows: list[Row] = []
-    for name in ("vits", "kokoro", "pocket", "qwen"):
+    for name in ("vits", "kokoro", "pocket", "qwen", "voxcpm", "dots"):
         with _prepared(name) as bench:
             if bench is None:
                 rows.append(Row(f"{name}: server's share of first audio", "not installed here", "", None))
@@ -161,6 +161,14 @@ def _bench(name: str, folder: Path) -> Bench | None:
             from tests.engines.qwen_library import base_source
 
             return Bench(name, base_source(folder, threads=1), 6, streams=True)
+        case "voxcpm" if _installed("voxcpm"):
+            from tests.engines.tiny_voxcpm import make_checkpoint
+
+            return Bench(name, Source(str(make_checkpoint(folder)), {"steps_per_token": 1}), 6, streams=True)
+        case "dots" if _installed("dots_tts"):
+            from tests.engines.tiny_dots import make_checkpoint as make_dots
+
+            return Bench(name, Source(str(make_dots(folder)), {"optimize": False}), 6, streams=True)
         case _:
             return None
 

@@ -3,14 +3,16 @@
 import gc
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
+from engines import downloads
 from engines.background import Background
 from engines.contract import (
     BuiltinVoice,
@@ -25,6 +27,7 @@ from engines.contract import (
     Source,
     Word,
 )
+from engines.downloads import Download
 from engines.installed import installed_version
 from engines.onnx_outputs import input_of, with_int64_output
 from voices.reference import Reference
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
     from engines.hibari_signal import Noise, WindowedSynth
     from engines.hibari_text import Reader, Utterable
+
+log = logging.getLogger(__name__)
 
 _SAMPLE_RATE_HZ = 24000
 _WINDOW_FRAMES = (48, 96, 192)
@@ -285,14 +290,31 @@ def _sha256(path: str) -> str:
 def _load_voice(name: str, path: str | None) -> _Voice:
     """Fetches the voice's network if it isn't in the library's cache; raises what the library raises."""
     from hibari.g2p import G2P
-    from hibari.voices import ASSETS, VOICES, voice_path
+    from hibari.voices import ASSETS, VOICES
 
     from engines.hibari_text import Reader
 
-    network = Path(path or voice_path(name)).read_bytes()
+    network = Path(path or _fetched(name)).read_bytes()
     session = _session(with_int64_output(network, input_of(network, "CumSum")))
     vocabulary = json.loads(Path(ASSETS, "vocab.json").read_bytes())
     return _Voice(session, Reader(G2P(british=VOICES[name]["british"]), vocabulary))
+
+
+def _fetched(name: str) -> str:
+    """The library says nothing on the way: what it fetches is told of when it begins and when it is over."""
+    from hibari.voices import voice_path
+
+    try:
+        return str(voice_path(name, download_missing=False))
+    except FileNotFoundError:
+        known = _registry()[name]
+    voice = Download(engine="hibari", file=known["file"], total_bytes=known["bytes"])
+    log.info("fetching %s: %.0f MB", voice.file, known["bytes"] / 1e6)
+    downloads.tell(voice)
+    try:
+        return str(voice_path(name))
+    finally:
+        downloads.tell(replace(voice, over=True))
 
 
 def _session(network: bytes) -> "InferenceSession":

@@ -9,7 +9,9 @@ from engines.contract import EngineUnavailable
 _FIRST = "config.json"
 
 
-def fetch_folder(repo: str, revision: str, patterns: Collection[str], *, engine: str) -> Path:
+def fetch_folder(
+    repo: str, revision: str, patterns: Collection[str], *, engine: str, endpoint: str | None = None
+) -> Path:
     """The files whose names match one of the patterns. Blocks until they are here. Raises EngineUnavailable.
 
     Where the hub can't be asked what there is, what was fetched before is taken for all of it.
@@ -17,7 +19,7 @@ def fetch_folder(repo: str, revision: str, patterns: Collection[str], *, engine:
     from huggingface_hub import HfApi
 
     try:
-        names = HfApi().list_repo_files(repo, revision=revision)
+        names = HfApi(endpoint).list_repo_files(repo, revision=revision)
     except Exception as error:
         known = hub.cached(repo, _FIRST, revision)
         if known is not None:
@@ -28,5 +30,5 @@ def fetch_folder(repo: str, revision: str, patterns: Collection[str], *, engine:
     if _FIRST not in wanted:
         raise EngineUnavailable(f"{repo} at {revision} is no checkpoint: it has no {_FIRST}")
     for name in wanted:
-        hub.fetch(repo, name, revision, engine=engine)
-    return hub.fetch(repo, _FIRST, revision, engine=engine).parent
+        hub.fetch(repo, name, revision, engine=engine, endpoint=endpoint)
+    return hub.fetch(repo, _FIRST, revision, engine=engine, endpoint=endpoint).parent

@@ -91,6 +91,11 @@ class QwenEngine:
             clones=clones,
         )
 
+    def fetch(self, source: Source) -> None:
+        settings = QwenSettings.from_source(source)
+        if source.path is None:
+            fetch_folder(str(settings.hub), str(settings.revision), _FILES, engine="qwen")
+
     def load(self, source: Source, device: str) -> "QwenModel":
         if device not in (*self.info.devices, "cpu"):
             raise EngineUnavailable(f"qwen runs on CUDA or MPS, or slowly on the CPU, not on {device!r}")
@@ -122,17 +127,14 @@ engine = QwenEngine()
 
 
 def _folder(source: Source, settings: QwenSettings) -> Path:
-    """Where the checkpoint is; fetches it if a setting says from where. Raises EngineUnavailable."""
+    """Where the checkpoint is. Raises EngineUnavailable."""
     if source.path is not None:
         return Path(source.path).expanduser()
-    return fetch_folder(str(settings.hub), str(settings.revision), _FILES, engine="qwen")
+    return hub.fetch(str(settings.hub), "config.json", str(settings.revision), engine="qwen").parent
 
 
 def _config(source: Source, settings: QwenSettings) -> Mapping[str, Any]:
-    if source.path is not None:
-        file = Path(source.path).expanduser() / "config.json"
-    else:
-        file = hub.fetch(str(settings.hub), "config.json", str(settings.revision), engine="qwen")
+    file = _folder(source, settings) / "config.json"
     try:
         config: Any = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:

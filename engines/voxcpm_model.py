@@ -152,12 +152,12 @@ class VoxcpmModel:
         if self._open is not None:
             self.close(self._open)
         self._voices.clear()
-        self._model = None
         self._denoise = None
-        if self._settings.optimize:
+        if self._model is not None and self._settings.optimize:
             import torch
 
             torch.compiler.reset()
+        self._model = None
         self._place.give_back()
 
     def _advance(self, stream: VoxcpmStream) -> Chunk | EngineError:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hibari import Hibari, voices
 
-from engines import background
+from engines import background, downloads
 from engines import hibari as hibari_module
 from engines.contract import EngineUnavailable, OptionError, Request, Source, VoiceUnavailable
+from engines.downloads import Download
 from engines.hibari import HibariEngine, HibariModel, engine
 from tests.engines.contract_suite import EngineContract
 from tests.engines.speaking import finish, speak, step
@@ -184,9 +185,15 @@ def test_a_voice_in_the_cache_speaks_and_the_bundled_one_meanwhile(own_cache: Pa
 
 def test_a_voice_that_cannot_be_fetched_fails_its_stream_and_says_why(own_cache: Path) -> None:
     model = engine.load(Source(), "cpu")
-    for _ in range(2):
-        with pytest.raises(VoiceUnavailable, match=r"kore.*could not download"):
-            speak(model, request(voice="kore"))
+    told: list[Download] = []
+    with downloads.watched(told.append):
+        for _ in range(2):
+            with pytest.raises(VoiceUnavailable, match=r"kore.*could not download"):
+                speak(model, request(voice="kore"))
+    known = voices.VOICES["kore"]
+    assert [(one.file, one.total_bytes, one.over) for one in told] == [
+        (known["file"], known["bytes"], over) for over in (False, True)
+    ] * 2
     assert speak(model, request()).samples.size > 24000
 
 

@@ -1,6 +1,7 @@
 """A hub on this machine for the real client: slow, cut off, damaged or full of refusals, as a test wants it."""
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,18 +67,34 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def do_GET(self) -> None:
-        self._answer(body=True)
+        if self.path.startswith("/api/models/"):
+            self._list()
+        else:
+            self._answer(body=True)
+
+    def _list(self) -> None:
+        repo, _, revision = self.path.removeprefix("/api/models/").partition("?")[0].partition("/tree/")
+        self.here.asked.append(f"LIST {revision}")
+        if (refusal := self._refusal(repo, revision, None)) is not None:
+            self._refuse(*refusal)
+            return
+        rows = [
+            {"type": "file", "path": name, "size": len(content), "oid": self.here.digest(name)}
+            for name, content in self.here.content.items()
+        ]
+        told = json.dumps(rows).encode()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
 
     def _answer(self, *, body: bool) -> None:
         repo, _, place = self.path.removeprefix("/").partition("/resolve/")
         revision, _, name = place.partition("/")
-        self.here.asked.append(f"{self.command} {name}")
+        self.here.asked.append(f"{self.command} {name or self.path}")
         if (refusal := self._refusal(repo, revision, name)) is not None:
-            status, code = refusal
-            self.send_response(status)
-            self.send_header("X-Error-Code", code)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self._refuse(*refusal)
             return
         content = self.here.content[name]
         self.send_response(HTTPStatus.OK)
@@ -88,14 +105,21 @@ class _Handler(BaseHTTPRequestHandler):
         if body:
             self._send(b"?" * len(content) if name in self.here.damaged else content)
 
-    def _refusal(self, repo: str, revision: str, name: str) -> tuple[HTTPStatus, str] | None:
+    def _refuse(self, status: HTTPStatus, code: str) -> None:
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _refusal(self, repo: str, revision: str, name: str | None) -> tuple[HTTPStatus, str] | None:
         if repo != REPO:
             return HTTPStatus.NOT_FOUND, "RepoNotFound"
         if self.here.gated:
             return HTTPStatus.FORBIDDEN, "GatedRepo"
         if revision not in self.here.revisions:
             return HTTPStatus.NOT_FOUND, "RevisionNotFound"
-        return None if name in self.here.content else (HTTPStatus.NOT_FOUND, "EntryNotFound")
+        known = name is None or name in self.here.content
+        return None if known else (HTTPStatus.NOT_FOUND, "EntryNotFound")
 
     def _send(self, content: bytes) -> None:
         half = len(content) // 2
