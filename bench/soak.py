@@ -8,23 +8,20 @@ import statistics
 import struct
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 
 from bench import server, texts
 from bench.bare import audio_s_per_s
 from bench.capacity import plan
 from bench.row import Row
 from bench.talk import Talk
-from saystream.load.crowd import listen
+from saystream.load.crowd import Report, listen
 from saystream.load.link import frame
 from saystream.load.replies import tokens
 
 _BARE_S = 5.0
-_SAMPLE_S = 5.0
 _WARM_SHARE = 0.2
-"""Of the time: what grows then is warming up."""
-_BLOCK_S = 30.0
+"""Of the rounds: what grows then is warming up."""
 _SETTLE_S = 5.0
 _FAULTY = json.dumps({"tone": {"faults": True, "step_ms": 100}})
 _PAUSE_S = 0.2
@@ -33,52 +30,45 @@ _COUNTS = ("in_flight", "queued", "listeners", "streams", "tasks", "connections"
 _RESET = struct.pack("ii", 1, 0)
 
 
-@dataclass(slots=True)
-class _Samples:
-    at_s: list[float] = field(default_factory=list)
-    rss_bytes: list[float] = field(default_factory=list)
-
-    def slope_bytes_per_min(self, warm_s: float) -> float:
-        """Of what is kept: the least of each half minute, since a stalled reader's audio comes and goes."""
-        least: dict[int, float] = {}
-        for at_s, size in zip(self.at_s, self.rss_bytes, strict=True):
-            if at_s >= warm_s:
-                block = int(at_s // _BLOCK_S)
-                least[block] = min(size, least.get(block, size))
-        return 60 / _BLOCK_S * statistics.linear_regression(list(least), list(least.values())).slope
-
-
-async def soak(seconds: float = 600) -> list[Row]:
+async def soak(minutes: int = 10) -> list[Row]:
+    """In rounds of a minute: what is kept between them, when nobody speaks, is what may grow."""
     listeners = max(1, int(0.5 * audio_s_per_s(texts.sentences(), lanes=1, seconds=_BARE_S)))
-    samples, faults = _Samples(), dict.fromkeys((fault.__name__.strip("_") for fault in _FAULTS), 0)
+    faults = dict.fromkeys((fault.__name__.strip("_") for fault in _FAULTS), 0)
+    rounds: list[Report] = []
+    minutes_at: list[float] = []
+    rss_bytes: list[float] = []
     with server.running(*server.OPEN, "--engines", _FAULTY) as running:
         await _warm_up(running.url)
         before = await _state(running)
-        async with asyncio.TaskGroup() as tasks:
-            others = [
-                tasks.create_task(_watch(running, samples)),
-                tasks.create_task(_trouble(running.url, faults)),
-            ]
-            report = await listen(plan(running.url, listeners, seconds))
-            for task in others:
-                task.cancel()
-        await asyncio.sleep(_SETTLE_S)
+        begin_s = time.monotonic()
+        chance = random.Random(2)
+        for _ in range(minutes):
+            async with asyncio.TaskGroup() as tasks:
+                trouble = tasks.create_task(_trouble(running.url, faults, chance))
+                rounds.append(await listen(plan(running.url, listeners, 60)))
+                trouble.cancel()
+            print("   ", rounds[-1].line(), flush=True)
+            await asyncio.sleep(_SETTLE_S)
+            minutes_at.append((time.monotonic() - begin_s) / 60)
+            rss_bytes.append(float(running.rss_bytes))
+            print(f"    then {rss_bytes[-1] / 1e6:.1f} MB", flush=True)
         after = await _state(running)
-    slope = samples.slope_bytes_per_min(_WARM_SHARE * seconds)
-    print("   ", report.line(), flush=True)
-    notes = report.notes
+    slope = growth_bytes_per_min(minutes_at, rss_bytes)
+    gaps = sum(report.notes.gaps for report in rounds)
+    heard_s = sum(report.notes.heard_s for report in rounds)
+    errors = [error for report in rounds for error in report.notes.errors]
     return [
         Row(
-            f"soak: {listeners} listeners for {seconds / 60:.1f} minutes beside {sum(faults.values())} faults "
+            f"soak: {listeners} listeners for {minutes} minutes beside {sum(faults.values())} faults "
             f"({', '.join(f'{count} {name}' for name, count in faults.items())})",
-            f"{notes.gaps} gaps in {notes.heard_s:.0f} listener-seconds; {len(notes.errors)} errors",
+            f"{gaps} gaps in {heard_s:.0f} listener-seconds; {len(errors)} errors",
             "no gap, no error",
-            notes.gaps == 0 and not notes.errors,
-            {"gaps": float(notes.gaps), "heard_s": notes.heard_s},
+            gaps == 0 and not errors,
+            {"gaps": float(gaps), "heard_s": heard_s},
         ),
         Row(
-            "soak: growth of the server's memory after warming up",
-            f"{slope / 1000:.0f} kB a minute, {samples.rss_bytes[-1] / 1e6:.0f} MB at the end",
+            "soak: growth of what the server keeps between the minutes, after warming up",
+            f"{slope / 1000:.0f} kB a minute; {', '.join(f'{size / 1e6:.1f}' for size in rss_bytes)} MB",
             "≤ 100 kB a minute",
             slope <= 100_000,
             {"bytes_per_min": slope},
@@ -90,6 +80,14 @@ async def soak(seconds: float = 600) -> list[Row]:
             before == after,
         ),
     ]
+
+
+def growth_bytes_per_min(minutes_at: Sequence[float], rss_bytes: Sequence[float]) -> float:
+    """Once it is warm; of one round alone: 0."""
+    warm = round(_WARM_SHARE * len(rss_bytes))
+    if len(rss_bytes) - warm < 2:
+        return 0.0
+    return statistics.linear_regression(minutes_at[warm:], rss_bytes[warm:]).slope
 
 
 async def _state(running: server.Running) -> dict[str, int]:
@@ -106,14 +104,6 @@ async def _state(running: server.Running) -> dict[str, int]:
     }
 
 
-async def _watch(running: server.Running, samples: _Samples) -> None:
-    begin_s = time.monotonic()
-    while True:
-        samples.at_s.append(time.monotonic() - begin_s)
-        samples.rss_bytes.append(float(running.rss_bytes))
-        await asyncio.sleep(_SAMPLE_S)
-
-
 async def _warm_up(url: str) -> None:
     async with Talk(url) as talk:
         await talk.speak(["Hello there."])
@@ -121,8 +111,7 @@ async def _warm_up(url: str) -> None:
     await asyncio.sleep(_SETTLE_S)
 
 
-async def _trouble(url: str, faults: dict[str, int]) -> None:
-    chance = random.Random(2)
+async def _trouble(url: str, faults: dict[str, int], chance: random.Random) -> None:
     while True:
         fault = chance.choice(_FAULTS)
         await fault(url, chance.choice(texts.corpus()))

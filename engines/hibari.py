@@ -233,7 +233,7 @@ class HibariModel:
             "speed": np.asarray([stream.request.speed], np.float32),
         }
         *parts, units = stream.voice.session.run(None, feed)
-        stream.synth = WindowedSynth(Spectrum(*(part[0] for part in parts)), stream.noise)
+        stream.synth = WindowedSynth(Spectrum.kept([part[0] for part in parts]), stream.noise)
         starts = np.concatenate(([0], np.cumsum(units))) * _UNIT_SAMPLES + stream.made_samples
         return tuple(
             (word.start_char, word.end_char, int(starts[word.first_id]), int(starts[word.end_id]))

@@ -7,8 +7,10 @@ which the last three are kept from window to window. Noise belongs to frames, so
 windows; drawing it anew took more than a third of the time here, so it comes from a store that is drawn once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Self
 
 import numpy as np
 from hibari import dsp
@@ -37,6 +39,16 @@ class Spectrum:
     log_free: NDArray[np.float32]
     free_phase: NDArray[np.float32]
     f0_hz: NDArray[np.float32]
+
+    @classmethod
+    def kept(cls, parts: Sequence[NDArray[np.float32]]) -> Self:
+        """A copy in one block, which is a mapping of its own and goes back to the system when the sentence is over.
+
+        What the network hands out lies among its own short-lived blocks: a heap full of these would grow for ever.
+        """
+        *images, f0_hz = parts
+        log_harmonic, theta, log_noise, log_free, free_phase = np.stack(images)
+        return cls(log_harmonic, theta, log_noise, log_free, free_phase, f0_hz)
 
 
 class Noise:

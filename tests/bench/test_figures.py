@@ -1,9 +1,11 @@
 """What the measurements make of their numbers."""
 
+import pytest
+
 from bench import texts
 from bench.first_audio import token_to_frame_ms
 from bench.row import Row
-from bench.soak import _Samples
+from bench.soak import growth_bytes_per_min
 from bench.talk import Heard
 from protocol.messages import Done, Segment, Stats
 
@@ -57,5 +59,7 @@ def test_a_row_says_whether_its_bound_was_reached() -> None:
 
 
 def test_growth_is_a_slope_after_warming_up() -> None:
-    samples = _Samples([0.0, 60.0, 120.0, 180.0], [0.0, 1e6, 1.1e6, 1.2e6])
-    assert round(samples.slope_bytes_per_min(60)) == 100_000
+    assert growth_bytes_per_min([1, 2, 3, 4, 5, 6], [1e6, 2e6, 2.1e6, 2.2e6, 2.3e6, 2.4e6]) == pytest.approx(
+        1e5
+    )
+    assert growth_bytes_per_min([1], [1e6]) == 0
