@@ -9,6 +9,7 @@ import struct
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from bench import server, texts
 from bench.bare import audio_s_per_s
@@ -42,10 +43,10 @@ async def soak(minutes: int = 10) -> list[Row]:
         before = await _state(running)
         begin_s = time.monotonic()
         chance = random.Random(2)
-        for _ in range(minutes):
+        for number in range(minutes):
             async with asyncio.TaskGroup() as tasks:
                 trouble = tasks.create_task(_trouble(running.url, faults, chance))
-                rounds.append(await listen(plan(running.url, listeners, 60)))
+                rounds.append(await listen(replace(plan(running.url, listeners, 60), seed=number)))
                 trouble.cancel()
             print("   ", rounds[-1].line(), flush=True)
             await asyncio.sleep(_SETTLE_S)
