@@ -61,7 +61,8 @@ async def test_an_engine_that_speaks_is_busy_and_can_be_drained() -> None:
     async with running(engines={"tone": {"step_ms": 80, "policy": "UNPINNED"}}) as server:
         async with server.speak() as speaker:
             await speaker.send(Open(id="a", engine="tone", lead_ms=500))
-            await speaker.send(Text(id="a", text="a text that is long enough to be spoken for a while "))
+            # One segment: for a second one the engine would be loaded again.
+            await speaker.send(Text(id="a", text="Extraordinarily long-winded."))
             await speaker.send(Flush(id="a", mark=1))
             await speaker.receive_until(Audio)
             refused = await post(server, "unload")
