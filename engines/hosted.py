@@ -151,8 +151,10 @@ class Child:
         self._fetching.clear()
 
     def _ended(self, fault: Exception) -> str:
-        """Why, once it is."""
+        """Why, once it is. Of one that talks nonsense that says more than how it ended."""
         try:
+            if isinstance(fault, Broken):
+                return str(fault)
             code = self._process.wait(_EXIT_S if isinstance(fault, Closed) else 0)
         except subprocess.TimeoutExpired:
             return str(fault) or "it didn't answer in time"
