@@ -67,7 +67,8 @@ async def first_sound() -> list[Row]:
 
 async def _share(bench: Bench) -> Row:
     """The client's wait beyond the bare engine's first chunk of the same segment, in turn with it; and beyond the
-    engine's own part in that very wait."""
+    engine's own part in that very wait.
+    """
     bare = Bare(bench.name, bench.source)
     waits: list[tuple[str, float, float]] = []
     alone: dict[str, list[float]] = defaultdict(list)
