@@ -38,9 +38,13 @@ def give_back() -> None:
     gc.collect()
     if frozen:
         gc.freeze()
-    libc = _libc()
-    if libc is not None:
-        libc.malloc_trim(0)
+    _trim()
+
+
+def tidy() -> None:
+    """After speech, when nobody waits: some milliseconds. What is loaded isn't looked through."""
+    gc.collect()
+    _trim()
 
 
 def resident_bytes() -> int:
@@ -49,6 +53,12 @@ def resident_bytes() -> int:
         return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _trim() -> None:
+    libc = _libc()
+    if libc is not None:
+        libc.malloc_trim(0)
 
 
 @cache

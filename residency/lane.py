@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from engines.contract import Chunk, EngineError, ModelLost, OptionError
 from residency.errors import without_frames
-from residency.giving_back import give_back, keep_large_blocks_apart, resident_bytes
+from residency.giving_back import give_back, keep_large_blocks_apart, resident_bytes, tidy
 from residency.probe import Observed, probe, speak
 from residency.prompts import LivePrompts
 from residency.units import AnyModel, Unit
-from residency.work import Canary, Closing, Load, Outcome, Prepare, Step, Turn, Unload, Work
+from residency.work import Canary, Closing, Load, Outcome, Prepare, Step, Tidy, Turn, Unload, Work
 from voices.errors import VoicesError
 from voices.reference import Clone
 
@@ -42,6 +42,8 @@ class Foreman(Protocol):
         """An uploaded voice can be spoken with."""
 
     def finish_prepare(self, number: int, unit: str, error: ModelLost | None) -> None: ...
+
+    def finish_tidy(self, number: int) -> None: ...
 
     def measured(self, unit: str, peak_bytes: int, memory: Mapping[str, int] | None) -> None:
         """What a model has taken of memory at the most so far (0: not now), and what its runtime says of it."""
@@ -101,6 +103,9 @@ class Lane:
                         self._try(unit)
                     case Prepare(unit=unit, clone=clone):
                         self._prepare(unit, clone)
+                    case Tidy():
+                        tidy()
+                        self._foreman.finish_tidy(self.number)
         finally:
             self._unload()
             self._foreman.lane_ended(self.number)

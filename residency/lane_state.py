@@ -8,9 +8,8 @@ from typing import TypeVar
 from residency.listener import Job
 from residency.scheduler import Room
 from residency.units import Unit
-from residency.work import Canary, Closing, Load, Prepare, Step, Unload
+from residency.work import Closing, Load, Step, Task, Unload
 
-Task = Step | Load | Unload | Canary | Prepare
 T = TypeVar("T", bound=Task)
 
 
@@ -28,6 +27,10 @@ class LaneState:
         self.deadline_s = inf
         """Of the task in progress."""
         self.stalled = False
+        self.stepped_s = 0.0
+        """When its last step ended."""
+        self.most_open = 0
+        """Streams at once since it last gave memory back."""
 
     @property
     def busy(self) -> bool:
@@ -68,6 +71,7 @@ class LaneState:
 
     def opening(self, unit: str) -> None:
         self._open[unit] += 1
+        self.most_open = max(self.most_open, self._open.total())
 
     def close(self, unit: str, job: Job) -> None:
         """The stream is closed before the lane's next step; it makes no more audio."""

@@ -323,6 +323,10 @@ class Pool:
             self._roster.finish_prepare(number, unit, error, self._now())
             self._settle()
 
+    def finish_tidy(self, number: int) -> None:
+        with self._changed:
+            self._roster.finish_tidy(number)
+
     def measured(self, unit: str, peak_bytes: int, memory: Mapping[str, int] | None) -> None:
         self._footprints.measured(self.units[unit], peak_bytes, memory)
 
@@ -358,16 +362,12 @@ class Pool:
 
     def _post(self) -> None:
         """One wake-up for all results that wait. The lock is held."""
-        loads = self._roster.loads
-        if loads.stale and self._loop is not None and not self._stopping:
-            loads.stale = False
+        if self._loop is None or self._stopping:
+            return
+        if self._roster.loads.stale:
+            self._roster.loads.stale = False
             self._loop.call_soon_threadsafe(self._on_stale)
-        if (
-            self._roster.audience.notices
-            and not self._posted
-            and self._loop is not None
-            and not self._stopping
-        ):
+        if self._roster.audience.notices and not self._posted:
             self._posted = True
             self._loop.call_soon_threadsafe(self._deliver)
 

@@ -18,7 +18,7 @@ from residency.loads import Loads
 from residency.rules import Rules
 from residency.scheduler import Entry, pick
 from residency.units import Unit
-from residency.work import Canary, Load, Outcome, Rest, Step, Unload, Work, take_turn
+from residency.work import Canary, Load, Outcome, Rest, Step, Tidy, Unload, Work, take_turn
 
 REFUSED_S = 1.0
 """What is pinned may be unpinned: then who was kept out by it is let in."""
@@ -76,7 +76,10 @@ class Roster:
             return Work(closings, lane.begin(wish, now_s, self._rules.stall_s))
         if (unit := self._unproved(lane, now_s)) is not None:
             return Work(closings, lane.begin(Canary(unit), now_s, self._rules.stall_s))
-        return Work(closings, Rest(now_s if closings else picked.wake_s))
+        tidy_at_s = self._tidy_at_s(lane)
+        if now_s >= tidy_at_s:
+            return Work(closings, lane.begin(Tidy(), now_s, self._rules.stall_s))
+        return Work(closings, Rest(now_s if closings else min(picked.wake_s, tidy_at_s)))
 
     def finish_step(self, number: int, outcomes: Sequence[Outcome], started_s: float, ended_s: float) -> None:
         lane = self.lanes[number]
@@ -87,6 +90,7 @@ class Roster:
             rate_hz = self._units[unit].facts.sample_rate_hz
             learn_from_step(self.estimates[unit], outcomes, timing, rate_hz)
         lane.finish()
+        lane.stepped_s = ended_s
         self.loads.used_s[unit] = ended_s
         if any(isinstance(one.result, Chunk) for one in outcomes):
             lane.proved_s[unit] = ended_s
@@ -122,6 +126,16 @@ class Roster:
         able = [unit for unit in lane.loaded if self._units[unit].probes and not lane.open_of(unit)]
         within_s = self._rules.canary_s * (2 if self.audience.admission.in_flight else 1)
         return next((unit for unit in able if now_s - lane.proved_s[unit] >= within_s), None)
+
+    def finish_tidy(self, number: int) -> None:
+        lane = self.lanes[number]
+        lane.finish()
+        lane.most_open = 0
+
+    def _tidy_at_s(self, lane: LaneState) -> float:
+        if lane.most_open < self._rules.crowd or self.audience.admission.in_flight:
+            return inf
+        return lane.stepped_s + self._rules.tidy_s
 
     def finish_prepare(self, number: int, unit: str, error: ModelLost | None, now_s: float) -> None:
         """With an error the lane has unloaded the model."""

@@ -26,6 +26,11 @@ class Rules:
     """The same for a load."""
     canary_s: float = 300.0
     """A model that hasn't spoken for so long is asked to, unheard."""
+    crowd: int = 8
+    """So many streams at once need memory that fewer don't."""
+    tidy_s: float = 3.0
+    """After so long without a step, and with nobody to make one for, a lane gives a crowd's memory back. Not that of
+    a few: the next to speak needs it again, and has no time to lose."""
     preload: tuple[str, ...] = ()
     """Units that every lane of their device loads before it serves."""
     live_prompt_bytes: int = 256 << 20

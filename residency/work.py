@@ -68,9 +68,17 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
+class Tidy:
+    """Give the system back the memory that a crowd needed, which has gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     until_s: float
     """Infinite: until something changes."""
+
+
+Task = Step | Load | Unload | Canary | Prepare | Tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class Closing:
 class Work:
     closings: tuple[Closing, ...]
     """Before the task."""
-    task: Step | Load | Unload | Canary | Prepare | Rest
+    task: Task | Rest
 
 
 @dataclass(frozen=True, slots=True)

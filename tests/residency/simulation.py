@@ -19,12 +19,13 @@ from residency.rules import Rules
 from residency.scheduler import Entry
 from residency.tenancy import at_work, tenant_of
 from residency.units import Unit
-from residency.work import Load, Outcome, Rest, Step, Unload
+from residency.work import Load, Outcome, Rest, Step, Tidy, Unload
 from tests.fakes.models import CHARS_PER_S, RATE_HZ, request
 
 SILENCE = np.zeros(RATE_HZ * 60, np.float32)
 TICK_S = 0.25
 UNLOAD_S = 0.3
+TIDY_S = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,9 @@ class World:
             case Unload(unit=unit):
                 self._busy[lane] = True
                 self.at(self.now_s + UNLOAD_S, lambda: self._unloaded(lane, unit))
+            case Tidy():
+                self._busy[lane] = True
+                self.at(self.now_s + TIDY_S, lambda: self._tidied(lane))
             case Rest(until_s=until_s):
                 if self._check is not None:
                     self._check(self, lane, ready, ())
@@ -292,6 +296,10 @@ class World:
     def _unloaded(self, lane: int, unit: str) -> None:
         self._busy[lane] = False
         self.roster.finish_unload(lane, unit, self.now_s)
+
+    def _tidied(self, lane: int) -> None:
+        self._busy[lane] = False
+        self.roster.finish_tidy(lane)
 
     def _speak(self, job: Job, unit: str) -> Chunk | EngineError:
         facts = self.units[unit].facts
