@@ -23,7 +23,8 @@ from saystream.load.replies import tokens
 _BARE_S = 5.0
 _WARM_SHARE = 0.2
 """Of the rounds: what grows then is warming up."""
-_SETTLE_S = 5.0
+_SETTLE_S = 8.0
+"""Some seconds after the last step a lane gives back what a crowd needed."""
 _FAULTY = json.dumps({"tone": {"faults": True, "step_ms": 100}})
 _PAUSE_S = 0.2
 """Between two faults."""
