@@ -21,6 +21,10 @@ class EngineError(Exception):
     """One stream failed; the model and its other streams go on."""
 
 
+class EngineFault(EngineError):  # noqa: N818 - named by situation
+    """The engine raised what it shouldn't have. Its words are for the log: they may tell of paths."""
+
+
 class VoiceUnavailable(EngineError):  # noqa: N818 - named by situation
     """What one stream needs can't be had, or not yet: a voice that is still to be fetched."""
 

@@ -18,6 +18,7 @@ from engines.contract import (
     BuiltinVoice,
     Chunk,
     EngineError,
+    EngineFault,
     EngineUnavailable,
     Facts,
     Info,
@@ -41,7 +42,8 @@ _VALUES: Mapping[str, Callable[..., Any]] = {
     kind.__name__: kind for kind in (BuiltinVoice, Chunk, Download, Facts, Info, Reference, Request, Source)
 }
 _ERRORS: Mapping[str, type[Exception]] = {
-    kind.__name__: kind for kind in (VoiceUnavailable, ModelLost, EngineError, EngineUnavailable, OptionError)
+    kind.__name__: kind
+    for kind in (VoiceUnavailable, ModelLost, EngineFault, EngineError, EngineUnavailable, OptionError)
 }
 """The closest first."""
 
@@ -201,4 +203,4 @@ class _Decoder:
 def _error(name: str, message: str, param: str = "") -> Exception:
     if name == OptionError.__name__:
         return OptionError(param, message)
-    return _ERRORS.get(name, EngineError)(message)
+    return _ERRORS.get(name, EngineFault)(message)

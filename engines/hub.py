@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 _SAY_S = 5.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_whole: set[tuple[Path, int, int]] = set()
+"""Files that were seen to be, by size and time of change."""
 
 
 def cached(repo: str, file: str, revision: str) -> Path | None:
@@ -104,13 +106,20 @@ def _first_line(error: BaseException) -> str:
 
 
 def _check(path: Path) -> None:
-    """The hub's cache names a file by its digest: SHA-256 of large ones, git's of the others."""
+    """The hub's cache names a file by its digest: SHA-256 of large ones, git's of the others.
+
+    Once, as long as it doesn't change: a model that comes and goes isn't read twice at each load.
+    """
     blob = path.resolve()
     if re.fullmatch(r"[0-9a-f]{64}", blob.name):
         digest = hashlib.sha256()
     elif _COMMIT.fullmatch(blob.name):
         digest = hashlib.sha1(b"blob %d\0" % blob.stat().st_size, usedforsecurity=False)
     else:
+        return
+    state = blob.stat()
+    known = (blob, state.st_size, state.st_mtime_ns)
+    if known in _whole:
         return
     with blob.open("rb") as file:
         while piece := file.read(1 << 20):
@@ -122,6 +131,7 @@ def _check(path: Path) -> None:
             f"{path.name} is damaged and was removed from the cache: its digest is {digest.hexdigest()}, "
             f"not {blob.name}"
         )
+    _whole.add(known)
 
 
 def _reporting(engine: str, what: str) -> type[Any]:

@@ -17,6 +17,7 @@ from engines.contract import (
     Chunk,
     CloneMode,
     EngineError,
+    EngineFault,
     EngineUnavailable,
     ModelLost,
     OptionError,
@@ -195,7 +196,7 @@ class NanoModel:
             self.close(stream)
             if type(end).__name__ == "WorkerDiedError":
                 raise ModelLost(f"nano-vllm-voxcpm's process is gone: {_reason(end)}")
-            return EngineError(_reason(end))
+            return EngineFault(_reason(end))
         self.close(stream)
         return Chunk(samples, last=True)
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from engines.contract import Chunk, EngineError, ModelLost, OptionError
+from engines.contract import Chunk, EngineError, EngineFault, ModelLost, OptionError
 from residency.errors import without_frames
 from residency.giving_back import give_back, keep_large_blocks_apart, resident_bytes, tidy
 from residency.probe import Observed, probe, speak
@@ -131,6 +131,8 @@ class Lane:
         if turns:
             results = self._advance(model, [turn.job.stream for turn in turns])
             outcomes += [Outcome(turn, result) for turn, result in zip(turns, results, strict=True)]
+        for fault in {one.result for one in outcomes if isinstance(one.result, EngineFault)}:
+            log.error("%s raised %s", step.unit, fault, exc_info=fault.__cause__)
         if any(isinstance(outcome.result, ModelLost) for outcome in outcomes):
             self._unload_one(step.unit)
         self._foreman.finish_step(self.number, outcomes, started_s, self._now())
@@ -279,7 +281,6 @@ def _as_known_error(error: Exception) -> Exception:
 def _as_engine_error(error: Exception) -> EngineError:
     if isinstance(error, EngineError):
         return error
-    log.error("an engine raised", exc_info=error)
-    failure = EngineError(f"{type(error).__name__}: {error}")
+    failure = EngineFault(f"{type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

@@ -3,7 +3,14 @@
 import math
 from typing import Any
 
-from engines.contract import EngineError, EngineUnavailable, ModelStalled, OptionError, VoiceUnavailable
+from engines.contract import (
+    EngineError,
+    EngineFault,
+    EngineUnavailable,
+    ModelStalled,
+    OptionError,
+    VoiceUnavailable,
+)
 from engines.registry import UnknownEngine
 from protocol import messages as wire
 from protocol.errors import ErrorCode, make_error
@@ -28,7 +35,7 @@ CODES: dict[type[Exception], ErrorCode] = {
 
 
 def error_of(error: Exception, utterance_id: str) -> wire.Error:
-    """For the client; an exception that no row knows is `internal`, and its text stays here."""
+    """For the client; an exception that no row knows is `internal`. Its text, and an engine's fault's, stays here."""
     if isinstance(error, Refusal):
         retry_after_ms = None if error.retry_after_s is None else math.ceil(error.retry_after_s * 1000)
         return make_error(
@@ -39,6 +46,8 @@ def error_of(error: Exception, utterance_id: str) -> wire.Error:
             value=error.value,
             retry_after_ms=retry_after_ms,
         )
+    if isinstance(error, EngineFault):
+        return make_error("engine_failed", "the engine failed; the server's log has more", id=utterance_id)
     for kind, code in CODES.items():
         if isinstance(error, kind):
             return make_error(code, str(error), id=utterance_id, **_extras(error))

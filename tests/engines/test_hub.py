@@ -106,6 +106,21 @@ def test_what_was_damaged_on_this_disk_is_found_out_removed_and_fetched_again(fi
     assert fetch(files, "b.onnx").read_bytes() == files.content["b.onnx"]
 
 
+@pytest.mark.parametrize("large", [True, False])
+def test_a_file_that_hasnt_changed_is_read_through_once(files: Hub, large: bool) -> None:
+    files.content["c.onnx"] = b"network" * 1000
+    if large:
+        files.large.add("c.onnx")
+    file = fetch(files, "c.onnx").resolve()
+    state = file.stat()
+    file.write_bytes(b"NETWORK" * 1000)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    fetch(files, "c.onnx")
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    with pytest.raises(EngineUnavailable, match="is damaged"):
+        fetch(files, "c.onnx")
+
+
 @pytest.mark.parametrize(
     ("name", "revision", "repo", "told"),
     [

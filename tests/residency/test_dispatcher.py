@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engines.contract import EngineError, EngineUnavailable
+from engines.contract import EngineError, EngineFault, EngineUnavailable
 from residency.dispatcher import Dispatcher
 from residency.errors import EngineStalled, UnknownUnit
 from residency.listener import Listener, ListenerSpec
@@ -104,7 +104,7 @@ async def test_an_exception_out_of_a_step_fails_the_streams_of_that_step_and_no_
         dispatcher.submit(dispatcher.open(SPEC, whole), request("whole"), 0.0)
         await whole.until_done(1)
     assert str(broken.failures[0][1]) == "RuntimeError: the device is lost"
-    assert isinstance(broken.failures[0][1], EngineError)
+    assert isinstance(broken.failures[0][1], EngineFault)
 
 
 async def test_a_unit_that_cannot_be_loaded_refuses_with_the_reason_and_isnt_tried_again_at_once() -> None:
