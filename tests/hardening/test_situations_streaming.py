@@ -82,6 +82,7 @@ async def test_s4_pauses_between_tokens_repeat_nothing_and_end_nothing() -> None
         assert (done.reason, done.samples) == ("complete", (4 + 4 + 6 + 3) * 60 * 24)
 
 
+@pytest.mark.alone
 async def test_s5_a_short_first_segment_and_a_long_one_after_it_leave_no_gap_under_load() -> None:
     engines = {"tone": {"cost": 0.1}}
     async with running(engines=engines) as server, server.speak() as client, server.speak() as other:
@@ -142,9 +143,8 @@ async def test_s9_after_a_disconnect_the_device_is_free_within_a_step() -> None:
 async def test_s11_a_reader_that_stops_holds_no_more_than_a_step_and_hinders_nobody() -> None:
     engines = {"tone": {"step_ms": 100}}
     async with serving(engines=engines) as server, server.connect() as slow, server.connect() as other:
+        slow.stop_reading(after=Audio)
         slow.say(Open(id="a", lead_ms=0.0), Text(id="a", text=f"{SENTENCE} " * 10), End(id="a"))
-        await slow.one(Audio)
-        slow.stop_reading()
         await until(lambda: slow.session._watch.blocked)
         steps = server.gate.steps
         other.say(Open(id="a", lead_ms=0.0), Text(id="a", text=SENTENCE), End(id="a"))

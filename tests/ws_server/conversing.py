@@ -85,6 +85,7 @@ class Conversing:
         self.closed: CloseConnection | None = None
         self._reads = anyio.Event()
         self._reads.set()
+        self._last_read: type[ServerMessage] | None = None
 
     def say(self, *messages: ClientMessage) -> None:
         """As a correct client does."""
@@ -92,8 +93,11 @@ class Conversing:
             for out in (message,) if self.client is None else self.client.send(message):
                 self.session.receive(out)
 
-    def stop_reading(self) -> None:
-        self._reads = anyio.Event()
+    def stop_reading(self, *, after: type[ServerMessage] | None = None) -> None:
+        """At once, or when the first message of that kind has come: no other is read then, however late the test is."""
+        if after is None:
+            self._reads = anyio.Event()
+        self._last_read = after
 
     def read_again(self) -> None:
         self._reads.set()
@@ -111,6 +115,8 @@ class Conversing:
             if self.client is not None:
                 self.client.receive(message)
             self.messages.append(message)
+            if self._last_read is not None and isinstance(message, self._last_read):
+                self.stop_reading()
             self.session.sent(message)
             await anyio.lowlevel.checkpoint()
 

@@ -7,9 +7,8 @@ from tests.ws_server.conversing import SENTENCE, SENTENCE_SAMPLES, serving, unti
 
 async def test_a_frame_of_the_old_that_is_on_its_way_isnt_counted_for_the_new_with_its_id() -> None:
     async with serving() as server, server.connect() as talk:
+        talk.stop_reading(after=Audio)
         talk.say(Open(id="a"), Text(id="a", text=SENTENCE))
-        await talk.one(Audio)
-        talk.stop_reading()
         await until(lambda: talk.session._watch.blocked)
         talk.say(Open(id="a", replaces="a"))
         talk.read_again()
@@ -62,10 +61,9 @@ async def test_after_a_close_was_decided_nothing_more_is_heeded() -> None:
 
 async def test_a_blocked_socket_stops_the_engine_for_all_of_its_utterances_and_for_no_other() -> None:
     async with serving() as server, server.connect() as slow, server.connect() as quick:
+        slow.stop_reading(after=Audio)
         for talk in (slow, quick):
             talk.say(Open(id="a", lead_ms=0.0), Text(id="a", text=SENTENCE))
-        await slow.one(Audio)
-        slow.stop_reading()
         await until(lambda: slow.session._watch.blocked)
         slow.say(Text(id="a", text=f" {SENTENCE}" * 5), End(id="a"))
         quick.say(Text(id="a", text=f" {SENTENCE}" * 5), End(id="a"))
@@ -79,9 +77,8 @@ async def test_a_blocked_socket_stops_the_engine_for_all_of_its_utterances_and_f
 
 async def test_a_cancel_overtakes_what_waits_behind_a_slow_reader() -> None:
     async with serving() as server, server.connect() as talk:
+        talk.stop_reading(after=Audio)
         talk.say(Open(id="a", lead_ms=0.0), Text(id="a", text=f"{SENTENCE} " * 20), End(id="a"))
-        await talk.one(Audio)
-        talk.stop_reading()
         await until(lambda: talk.session._watch.blocked)
         frames = len(talk.heard(Audio))
         talk.say(Cancel(id="a"))
