@@ -156,8 +156,13 @@ class Admission:
                 next(queue for queue in self._queues if key in queue).remove(key)
 
     def take_over(self, old: int, claim: Claim, now_s: float) -> bool:
-        """Give `old`'s slot or queue place to another; False: it had none."""
+        """Give `old`'s slot or queue place to another; False: it had none that another can have.
+
+        A rendering's slot is what the live ones have left over, so a live one takes it over only if it fits in anyway.
+        """
         if old in self._holders:
+            if claim.live and not self._holders[old].claim.live and not self._fits(claim):
+                return False
             self.release(old, now_s)
             self._hold(claim, now_s)
             return True

@@ -5,8 +5,10 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import anyio
 import uvicorn
@@ -14,7 +16,7 @@ from anyio import to_thread
 
 from ws_server import log
 from ws_server.app import App, create_app
-from ws_server.auth import read_keys, readable_by_all
+from ws_server.auth import Key, read_keys, readable_by_all
 from ws_server.binding import BIND_FAILED, CantBind, bind, require_keys_beyond_this_machine
 from ws_server.check import check
 from ws_server.services import Services
@@ -135,9 +137,10 @@ async def heed(
     signals: AsyncIterator[signal.Signals], server: Server, services: Services, argv: list[str] | None
 ) -> None:
     """The first signal drains, the second ends; SIGHUP reads the keys again."""
+    reading = threading.Lock()
     async for number in signals:
         if number == signal.SIGHUP:
-            await _read_keys_again(services, argv)
+            _read_keys_again(services, argv, reading)
         elif services.sessions.draining:
             services.log.warning("stopping now", signal=number.name)
             server.stop_now()
@@ -145,14 +148,25 @@ async def heed(
             services.drain()
 
 
-async def _read_keys_again(services: Services, argv: list[str] | None) -> None:
-    try:
-        keys = await to_thread.run_sync(lambda: read_keys(load(argv)))
-        services.auth.replace_keys(keys)
-    except BadSettings as error:
-        services.log.fault("keys not read", why=str(error))
-    else:
-        services.log.info("keys read", keys=len(keys))
+def _read_keys_again(services: Services, argv: list[str] | None, reading: threading.Lock) -> None:
+    """In a thread that nobody waits for, not even the end: the file may lie on a disk that doesn't answer."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with reading, suppress(RuntimeError):  # the loop is gone
+            try:
+                keys = read_keys(load(argv))
+            except BadSettings as error:
+                loop.call_soon_threadsafe(partial(services.log.fault, "keys not read", why=str(error)))
+            else:
+                loop.call_soon_threadsafe(_replace_keys, services, keys)
+
+    threading.Thread(target=read, name="keys", daemon=True).start()
+
+
+def _replace_keys(services: Services, keys: Sequence[Key]) -> None:
+    services.auth.replace_keys(keys)
+    services.log.info("keys read", keys=len(keys))
 
 
 async def _end_when_drained(server: Server, services: Services) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -62,6 +63,8 @@ class Services:
     """Each upload takes its recording's size on disk, and so the others wait."""
     library_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
     """Threads that read, repair and write recordings beside those that speak."""
+    pinning: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
+    """By engine: one that is being pinned isn't yet."""
     turns: Turns = field(default_factory=Turns)
     readiness: Readiness = field(default_factory=Readiness)
     device: str = "cpu"

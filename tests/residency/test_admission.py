@@ -126,6 +126,18 @@ def test_a_replacement_takes_over_the_slot_or_the_place_in_the_queue() -> None:
     assert (slots.in_flight, slots.queued) == (1, 2)
 
 
+def test_a_live_one_takes_over_a_renderings_slot_only_where_it_fits() -> None:
+    slots = admission(max_streams=2)
+    slots.request(claim(1, live=False), 0.0)
+    slots.request(claim(2, live=False), 0.0)
+    assert slots.take_over(1, claim(11), 0.0)
+    slots.request(claim(3), 0.0)
+    assert not slots.take_over(2, claim(12), 0.0)
+    assert sorted(slots.holders()) == [2, 3, 11]
+    assert slots.take_over(11, claim(13, live=False), 0.0)
+    assert slots.take_over(3, claim(14), 0.0)
+
+
 def test_waiting_times_are_work_ahead_over_the_rate_at_which_slots_come_free() -> None:
     slots = admission(cost=0.0, max_streams=2)
     for key in range(6):

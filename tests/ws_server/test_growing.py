@@ -172,6 +172,30 @@ async def test_where_one_speaks_at_a_time_a_stalled_one_makes_room_and_no_word_i
         await server.until_nothing_is_left()
 
 
+@pytest.mark.parametrize("verb", ["end", "flush", "silence"])
+async def test_one_that_stalls_after_white_space_and_made_room_loses_nothing(verb: str) -> None:
+    engines = {"tone": {"grows": True, "step_ms": 80, "max_open": 1}}
+    stall_ms = 500 if verb == "silence" else 60_000
+    async with serving(engines=engines, stall_ms=stall_ms) as server, server.connect() as talk:
+        talk.say(Open(id="slow", words=True, lead_ms=0), Text(id="slow", text="One two three "))
+        await until(lambda: len(talk.heard(Words, id="slow")) >= 2)
+        await until_waiting_for_text(server)
+        assert (await say(talk, ["Four five."], "quick")).reason == "complete"
+        source = "One two three "
+        if verb == "flush":
+            talk.say(Flush(id="slow"))
+        if verb == "silence":
+            await anyio.sleep(stall_ms / 1000 + 0.1)
+        if verb != "end":
+            talk.say(Text(id="slow", text="Six seven is it. "))
+            source += "Six seven is it. "
+        talk.say(End(id="slow"))
+        assert (await talk.done("slow")).reason == "complete"
+        words = [word for message in talk.heard(Words, id="slow") for word in message.words]
+        assert [source[start:end] for start, end, _, _ in words] == source.split()
+        await server.until_nothing_is_left()
+
+
 async def test_many_who_write_and_stall_share_an_engine_that_takes_one() -> None:
     engines = {"tone": {"grows": True, "step_ms": 80, "max_open": 1}}
     words = ["One ", "two ", "three ", "four ", "five. ", "Six ", "seven"]

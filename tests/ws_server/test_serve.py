@@ -220,12 +220,30 @@ def test_sighup_reads_the_keys_again_and_a_broken_file_changes_nothing(tmp_path:
         server.signal(signal.SIGHUP)
         wait_for("another-secret-for-ops", 200)
         assert status(ADMIN_KEY) == 401
-        keys.write_text("nonsense\n")
+        keys.unlink()
+        os.mkfifo(keys)  # who opens it to write waits for the one who reads it
         server.signal(signal.SIGHUP)
+        keys.write_text("nonsense\n")
+        keys.unlink()
+        keys.write_text("ops:admin:a-third-secret-for-ops\n")
+        server.signal(signal.SIGHUP)
+        wait_for("a-third-secret-for-ops", 200)
         server.signal(signal.SIGTERM)
         code, errors = server.end()
         assert code == 0
         assert "keys not read" in errors
+
+
+def test_a_keys_file_that_cant_be_read_to_its_end_keeps_nobody_from_stopping_it(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"ops:admin:{ADMIN_KEY}\n")
+    with process("--keys-file", str(keys)) as server:
+        keys.unlink()
+        os.mkfifo(keys)
+        server.signal(signal.SIGHUP)
+        with keys.open("w"):  # it reads now, and waits for more
+            server.signal(signal.SIGTERM)
+            assert server.end()[0] == 0
 
 
 def test_neither_token_nor_key_nor_text_is_ever_logged() -> None:

@@ -66,13 +66,14 @@ async def unload(request: Request, services: Services, name: str) -> None:
 
 async def pin(_request: Request, services: Services, name: str) -> None:
     """It is loaded and stays."""
-    before = services.dispatcher.policy(name)
-    services.dispatcher.set_policy(name, "HARD_PIN")
-    try:
-        await services.dispatcher.loaded(name)
-    except BaseException:
-        services.dispatcher.set_policy(name, before)
-        raise
+    async with services.pinning[name]:
+        before = services.dispatcher.policy(name)
+        services.dispatcher.set_policy(name, "HARD_PIN")
+        try:
+            await services.dispatcher.loaded(name)
+        except BaseException:
+            services.dispatcher.set_policy(name, before)
+            raise
 
 
 async def unpin(_request: Request, services: Services, name: str) -> None:

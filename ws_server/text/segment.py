@@ -24,7 +24,8 @@ class TextSegment:
         """Without its first code points and the white space after them; None: nothing is left."""
         while chars < len(self.speakable) and self.speakable[chars].isspace():
             chars += 1
-        if chars == len(self.speakable):
+        if chars >= len(self.speakable):
+            # What grew had the white space after its words, which a segment that is cut hasn't.
             return None
         return replace(
             self,

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
 
 from protocol.messages import Audio, Done, End, Flush, Flushed, Open, Queued, Text
@@ -106,6 +107,21 @@ async def test_an_engine_that_cannot_be_loaded_says_why() -> None:
         failed = await row(server)
         assert (failed["state"], failed["policy"]) == ("failed", "SOFT_PIN")
         assert failed["last_error"] == "tone was told to fail to load"
+
+
+async def test_of_two_who_pin_at_once_what_cannot_be_loaded_neither_leaves_it_pinned() -> None:
+    engines = {"tone": {"fails_to_load": True, "load_s": 0.2, "policy": "UNPINNED"}}
+    async with running(engines=engines, ready=False) as server:
+        refused: list[int] = []
+
+        async def pin() -> None:
+            refused.append((await post(server, "pin")).status_code)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(pin)
+        assert refused == [503, 503, 503]
+        assert (await row(server))["policy"] == "UNPINNED"
 
 
 @pytest.mark.parametrize("verb", ["load", "unload", "pin", "unpin"])

@@ -146,6 +146,7 @@ def test_the_rest_of_a_segment_begins_at_a_word() -> None:
     assert (rest.speakable, rest.start_char, rest.end_char) == ("two three.", 8, 18)
     assert rest.source_chars[0] == 8
     assert segment.rest(14) is None
+    assert segment.rest(15) is None, "what grew had a space after it"
 
 
 @pytest.mark.parametrize("text", ["", "...", "👍 👍 "])
