@@ -111,13 +111,13 @@ def _check(path: Path) -> None:
     Once, as long as it doesn't change: a model that comes and goes isn't read twice at each load.
     """
     blob = path.resolve()
+    state = blob.stat()
     if re.fullmatch(r"[0-9a-f]{64}", blob.name):
         digest = hashlib.sha256()
     elif _COMMIT.fullmatch(blob.name):
-        digest = hashlib.sha1(b"blob %d\0" % blob.stat().st_size, usedforsecurity=False)
+        digest = hashlib.sha1(b"blob %d\0" % state.st_size, usedforsecurity=False)
     else:
         return
-    state = blob.stat()
     known = (blob, state.st_size, state.st_mtime_ns)
     if known in _whole:
         return

@@ -153,13 +153,13 @@ def _read_keys_again(services: Services, argv: list[str] | None, reading: thread
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        with reading, suppress(RuntimeError):  # the loop is gone
+        with reading:
             try:
-                keys = read_keys(load(argv))
+                then = partial(_replace_keys, services, read_keys(load(argv)))
             except BadSettings as error:
-                loop.call_soon_threadsafe(partial(services.log.fault, "keys not read", why=str(error)))
-            else:
-                loop.call_soon_threadsafe(_replace_keys, services, keys)
+                then = partial(services.log.fault, "keys not read", why=str(error))
+            with suppress(RuntimeError):  # the loop is gone
+                loop.call_soon_threadsafe(then)
 
     threading.Thread(target=read, name="keys", daemon=True).start()
 
